@@ -2,6 +2,7 @@
 //
 //   accounting <case>
 
+#include "cases.h"
 #include "computing.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
@@ -112,8 +113,7 @@ static void place_in(struct ggml_context * ctx, ggml_backend_buffer_type_t type,
 // ---------------------------------------------------------------------------------------------------
 
 // Weights, caches and the compute buffer in one counting type; after replanning; after everything was freed.
-static void sums_are_what_was_asked_for(struct case_args args) {
-    (void) args;
+CASE(sums_are_what_was_asked_for) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "counting", 128, 0);
     ggml_backend_buffer_type_t type = dummy_buft_type(&dummy);
@@ -180,8 +180,7 @@ static void sums_are_what_was_asked_for(struct case_args args) {
 }
 
 // Buffers that are limited to a few tensors, and tensors that need more than their elements.
-static void several_chunks_and_padded_tensors(struct case_args args) {
-    (void) args;
+CASE(several_chunks_and_padded_tensors) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "limited", 32, WIDTH * WIDTH * 4 + 96);
     dummy.extra_bytes                = dummy_row_padding;
@@ -214,8 +213,7 @@ static void several_chunks_and_padded_tensors(struct case_args args) {
 }
 
 // A buffer that the program allocates itself, without tensors.
-static void other_buffers_are_counted_when_given(struct case_args args) {
-    (void) args;
+CASE(other_buffers_are_counted_when_given) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "counting", 32, 0);
     ggml_backend_buffer_t outputs = ggml_backend_buft_alloc_buffer(dummy_buft_type(&dummy), 1000);
@@ -304,8 +302,7 @@ static struct lastuse_accounting_params params_of(struct scheduled * it) {
     return params;
 }
 
-static void schedulers_with_two_devices(struct case_args args) {
-    (void) args;
+CASE(schedulers_with_two_devices) {
     static struct scheduled it;
     schedule(&it);
     struct lastuse_accounting_params params     = params_of(&it);
@@ -342,8 +339,7 @@ static bool accounts_in_callback(struct ggml_tensor * node, bool ask, void * use
     return true;
 }
 
-static void in_a_callback_of_the_scheduler(struct case_args args) {
-    (void) args;
+CASE(in_a_callback_of_the_scheduler) {
     static struct scheduled it;
     schedule(&it);
     ggml_backend_sched_set_eval_callback(it.sched, accounts_in_callback, &it);
@@ -352,8 +348,7 @@ static void in_a_callback_of_the_scheduler(struct case_args args) {
 }
 
 // Measuring allocates nothing, and a graph without memory is not counted.
-static void nothing_is_held(struct case_args args) {
-    (void) args;
+CASE(nothing_is_held) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "counting", 32, 0);
     struct layer          layer  = layer_of(1);
@@ -392,8 +387,7 @@ static int lines_with(const char * text, const char * part) {
     return count;
 }
 
-static void every_tensor_of_a_split_ffn_has_a_line(struct case_args args) {
-    (void) args;
+CASE(every_tensor_of_a_split_ffn_has_a_line) {
     static struct separate_backends devices;
     two_devices_init(&devices);
     struct ggml_context * host = no_alloc_context(8 * ggml_tensor_overhead());
@@ -472,8 +466,7 @@ static void check_refused(struct lastuse_accounting * accounting, const char * p
     CHECK(strstr(lastuse_last_error(), part) != NULL, "\"%s\" does not contain \"%s\"", lastuse_last_error(), part);
 }
 
-static void files_are_written_and_never_overwritten(struct case_args args) {
-    (void) args;
+CASE(files_are_written_and_never_overwritten) {
     struct lastuse_accounting_params params     = no_params();
     struct lastuse_accounting *      accounting = accounting_of(&params);
     char                             path[128];
@@ -505,8 +498,7 @@ static void files_are_written_and_never_overwritten(struct case_args args) {
 // ---------------------------------------------------------------------------------------------------
 
 // The records cover the memory that the program holds, whether or not a graph is given, once it notes its own buffers.
-static void recorded_buffers_are_counted(struct case_args args) {
-    (void) args;
+CASE(recorded_buffers_are_counted) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "counting", 32, 0);
     ggml_backend_buffer_type_t type  = dummy_buft_type(&dummy);
@@ -551,8 +543,7 @@ static void recorded_buffers_are_counted(struct case_args args) {
 }
 
 // The plan of a scheduler is recorded with its copies, and with the device that executes each node.
-static void recorded_graphs_of_schedulers_have_devices(struct case_args args) {
-    (void) args;
+CASE(recorded_graphs_of_schedulers_have_devices) {
     static struct scheduled it;
     CHECK(lastuse_set_accounting("/dev/null"), "%s", lastuse_last_error());
     schedule(&it);
@@ -598,8 +589,7 @@ static void * plan_and_free(void * user_data) {
 }
 
 // Threads plan and free while another one queries the memory held.
-static void threads_allocate_meanwhile(struct case_args args) {
-    (void) args;
+CASE(threads_allocate_meanwhile) {
     pthread_t threads[THREADS];
     CHECK(lastuse_set_accounting("/dev/null"), "%s", lastuse_last_error());
     for (int i = 0; i < THREADS; i++) {
@@ -646,8 +636,7 @@ static const char * uses_lastuse(ggml_backend_buffer_type_t type) {
     return "asked";
 }
 
-static void buffer_types_may_use_lastuse_when_they_are_asked(struct case_args args) {
-    (void) args;
+CASE(buffer_types_may_use_lastuse_when_they_are_asked) {
     alarm(120); // where the call waits for a lock that it holds itself
     dummy_buft_init(&using.asked, "asked", 32, 0);
     dummy_buft_init(&using.other, "other", 32, 0);
@@ -681,20 +670,3 @@ static void buffer_types_may_use_lastuse_when_they_are_asked(struct case_args ar
     layer_free(&using.layer);
     layer_free(&layer);
 }
-
-static const struct test_case CASES[] = {
-    CASE(sums_are_what_was_asked_for),
-    CASE(several_chunks_and_padded_tensors),
-    CASE(other_buffers_are_counted_when_given),
-    CASE(schedulers_with_two_devices),
-    CASE(in_a_callback_of_the_scheduler),
-    CASE(nothing_is_held),
-    CASE(every_tensor_of_a_split_ffn_has_a_line),
-    CASE(files_are_written_and_never_overwritten),
-    CASE(recorded_buffers_are_counted),
-    CASE(recorded_graphs_of_schedulers_have_devices),
-    CASE(threads_allocate_meanwhile),
-    CASE(buffer_types_may_use_lastuse_when_they_are_asked),
-};
-
-TEST_MAIN(CASES)

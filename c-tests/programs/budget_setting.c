@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
@@ -26,6 +26,11 @@
 
 static void set_budget(const char * value) {
     setenv("LASTUSE_BUDGET", value, 1);
+}
+
+// Cases that need another budget set it before they call anything.
+__attribute__((constructor)) static void set_usual_budget(void) {
+    set_budget("512K"); // BUDGET
 }
 
 // Two graphs that were built alike have equal nodes.
@@ -127,16 +132,16 @@ static void compare_large_graphs(struct case_args args, enum way way) {
     ggml_backend_free(cpu);
 }
 
-static void reserved_graphs_are_computed_in_parts(struct case_args args) {
+CASE(reserved_graphs_are_computed_in_parts) {
     compare_large_graphs(args, RESERVED);
 }
 
-static void graphs_that_are_not_reserved_are_computed_in_parts(struct case_args args) {
+CASE(graphs_that_are_not_reserved_are_computed_in_parts) {
     compare_large_graphs(args, NOT_RESERVED);
 }
 
 // A byte is never enough, so as much as possible is cut: among nodes that write into caches, over their sources and so on.
-static void random_graphs_keep_their_bits(struct case_args args) {
+CASE(random_graphs_keep_their_bits) {
     set_budget("1");
     struct random_graph_options options = { .max_elements = 65536 };
     ggml_backend_t              cpu     = new_cpu(1);
@@ -274,7 +279,7 @@ static size_t bytes_in_use(void) {
 }
 
 // A graph that is built anew for each call, in the same memory and in another one in turn.
-static void a_thousand_calls_take_no_more_memory(struct case_args args) {
+CASE(a_thousand_calls_take_no_more_memory) {
     set_budget(SCORES_BUDGET);
     long long             calls   = case_number(args, 0, 1000);
     ggml_gallocr_t        galloc  = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -298,7 +303,7 @@ static void a_thousand_calls_take_no_more_memory(struct case_args args) {
 }
 
 // Contexts that are all live.
-static void allocators_for_each_graph_take_no_more_memory(struct case_args args) {
+CASE(allocators_for_each_graph_take_no_more_memory) {
     set_budget(SCORES_BUDGET);
     enum { KEPT = 40 };
     long long             calls = case_number(args, 0, 400);
@@ -321,8 +326,7 @@ static void allocators_for_each_graph_take_no_more_memory(struct case_args args)
 }
 
 // However many graphs of a program are live, all are in tiles, and stay so when others follow and allocators are freed.
-static void any_number_of_graphs_is_kept(struct case_args args) {
-    (void) args;
+CASE(any_number_of_graphs_is_kept) {
     set_budget(SCORES_BUDGET);
     enum { GRAPHS = 300 };
     ggml_backend_t         cpu   = new_cpu(1);
@@ -349,7 +353,7 @@ static void any_number_of_graphs_is_kept(struct case_args args) {
 }
 
 // In the memory of one graph another one is built, whose tensors lie elsewhere in it. A graph in other memory stays as it is.
-static void graphs_of_other_sizes_take_no_more_memory(struct case_args args) {
+CASE(graphs_of_other_sizes_take_no_more_memory) {
     set_budget(SCORES_BUDGET);
     long long              calls  = case_number(args, 0, 300);
     ggml_backend_t         cpu    = new_cpu(1);
@@ -376,8 +380,7 @@ static void graphs_of_other_sizes_take_no_more_memory(struct case_args args) {
 }
 
 // A program that measures with one allocator, and computes with another.
-static void graphs_of_an_allocator_that_was_freed_stay_valid(struct case_args args) {
-    (void) args;
+CASE(graphs_of_an_allocator_that_was_freed_stay_valid) {
     set_budget(SCORES_BUDGET);
     ggml_backend_t         cpu   = new_cpu(1);
     struct attention_truth truth = attention_truth_new(cpu);
@@ -416,8 +419,7 @@ static struct ggml_cgraph * second_graph(struct attention * a) {
 }
 
 // They are restored, and stay whole.
-static void graphs_that_share_tensors_are_computed(struct case_args args) {
-    (void) args;
+CASE(graphs_that_share_tensors_are_computed) {
     set_budget(SCORES_BUDGET);
     ggml_backend_t         cpu    = new_cpu(1);
     struct attention_truth truth  = attention_truth_new(cpu);
@@ -449,8 +451,7 @@ static void graphs_that_share_tensors_are_computed(struct case_args args) {
 }
 
 // The first graph keeps its memory and may run at any time, so it stays in tiles.
-static void graphs_that_share_tensors_with_memory_run_both(struct case_args args) {
-    (void) args;
+CASE(graphs_that_share_tensors_with_memory_run_both) {
     set_budget(SCORES_BUDGET);
     ggml_backend_t         cpu        = new_cpu(1);
     struct attention_truth truth      = attention_truth_new(cpu);
@@ -475,8 +476,7 @@ static void graphs_that_share_tensors_with_memory_run_both(struct case_args args
 }
 
 // Requests of a program after the graph was reserved.
-static void tensors_wanted_after_the_cut_are_computed(struct case_args args) {
-    (void) args;
+CASE(tensors_wanted_after_the_cut_are_computed) {
     set_budget(SCORES_BUDGET);
     ggml_backend_t         cpu    = new_cpu(1);
     struct attention_truth truth  = attention_truth_new(cpu);
@@ -525,8 +525,7 @@ static struct ggml_cgraph * listed_by_hand(struct ggml_context * ctx, struct ggm
 }
 
 // ggml would list all that the nodes of the second segment were computed from again if it added a node to it.
-static void graphs_that_are_listed_by_hand_stay_whole(struct case_args args) {
-    (void) args;
+CASE(graphs_that_are_listed_by_hand_stay_whole) {
     set_budget(SCORES_BUDGET);
     enum { SCALES = 200 };
     ggml_backend_t         cpu   = new_cpu(1);
@@ -570,14 +569,13 @@ static void graphs_that_are_listed_by_hand_stay_whole(struct case_args args) {
 }
 
 // Segments get a better order too, and keep their bits.
-static void graphs_that_are_listed_by_hand_are_reordered(struct case_args args) {
+CASE(graphs_that_are_listed_by_hand_are_reordered) {
     setenv("LASTUSE_REORDER", "on", 1);
     graphs_that_are_listed_by_hand_stay_whole(args);
 }
 
 // The program passes as many buffer ids as it has built nodes.
-static void buffer_ids_of_a_graph_that_was_cut_are_not_read(struct case_args args) {
-    (void) args;
+CASE(buffer_ids_of_a_graph_that_was_cut_are_not_read) {
     set_budget(SCORES_BUDGET);
     ggml_backend_buffer_type_t type   = ggml_backend_cpu_buffer_type();
     struct attention           a      = attention_new(512);
@@ -593,8 +591,7 @@ static void buffer_ids_of_a_graph_that_was_cut_are_not_read(struct case_args arg
     ggml_free(a.ctx);
 }
 
-static void retained_tensors_stay_whole(struct case_args args) {
-    (void) args;
+CASE(retained_tensors_stay_whole) {
     set_budget(SCORES_BUDGET);
     struct attention a      = attention_new(512);
     ggml_gallocr_t   galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -606,8 +603,7 @@ static void retained_tensors_stay_whole(struct case_args args) {
     ggml_free(a.ctx);
 }
 
-static void graphs_of_a_scheduler_stay(struct case_args args) {
-    (void) args;
+CASE(graphs_of_a_scheduler_stay) {
     set_budget(SCORES_BUDGET);
     struct attention     a     = attention_new(512);
     ggml_backend_t       cpu   = new_cpu(1);
@@ -623,8 +619,7 @@ static void graphs_of_a_scheduler_stay(struct case_args args) {
     ggml_free(a.ctx);
 }
 
-static void views_of_graphs_stay(struct case_args args) {
-    (void) args;
+CASE(views_of_graphs_stay) {
     set_budget(SCORES_BUDGET);
     struct attention   a      = attention_new(512);
     struct ggml_cgraph part   = ggml_graph_view(a.graph, 0, a.graph->n_nodes);
@@ -634,8 +629,7 @@ static void views_of_graphs_stay(struct case_args args) {
     ggml_free(a.ctx);
 }
 
-static void measuring_gives_the_size_that_is_reserved(struct case_args args) {
-    (void) args;
+CASE(measuring_gives_the_size_that_is_reserved) {
     set_budget(SCORES_BUDGET);
     struct attention           a      = attention_new(512);
     ggml_backend_buffer_type_t type   = ggml_backend_cpu_buffer_type();
@@ -651,8 +645,7 @@ static void measuring_gives_the_size_that_is_reserved(struct case_args args) {
 }
 
 // The least that can be met is logged, once, and used.
-static void budgets_that_cannot_be_met_are_logged_once(struct case_args args) {
-    (void) args;
+CASE(budgets_that_cannot_be_met_are_logged_once) {
     set_budget("1");
     ggml_backend_t              cpu    = new_cpu(1);
     struct attention_truth      truth  = attention_truth_new(cpu);
@@ -681,8 +674,7 @@ static void budgets_that_cannot_be_met_are_logged_once(struct case_args args) {
 }
 
 // A graph without room for the parts is cut as far as there is room.
-static void graphs_are_cut_as_far_as_they_have_room(struct case_args args) {
-    (void) args;
+CASE(graphs_are_cut_as_far_as_they_have_room) {
     set_budget("1");
     ggml_backend_t         cpu   = new_cpu(1);
     struct attention_truth truth = attention_truth_new(cpu);
@@ -710,8 +702,7 @@ static void graphs_are_cut_as_far_as_they_have_room(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-static void malformed_budgets_have_no_effect(struct case_args args) {
-    (void) args;
+CASE(malformed_budgets_have_no_effect) {
     set_budget("much");
     struct log_capture log;
     struct attention   a = attention_new(512);
@@ -725,37 +716,7 @@ static void malformed_budgets_have_no_effect(struct case_args args) {
 }
 
 // With LASTUSE_REORDER, parts are in the order that was found for the given nodes.
-static void budgets_and_orders_work_together(struct case_args args) {
+CASE(budgets_and_orders_work_together) {
     setenv("LASTUSE_REORDER", "on", 1);
     compare_large_graphs(args, IN_ANOTHER_ORDER);
-}
-
-static const struct test_case CASES[] = {
-    CASE(reserved_graphs_are_computed_in_parts),
-    CASE(graphs_that_are_not_reserved_are_computed_in_parts),
-    CASE(random_graphs_keep_their_bits),
-    CASE(a_thousand_calls_take_no_more_memory),
-    CASE(allocators_for_each_graph_take_no_more_memory),
-    CASE(any_number_of_graphs_is_kept),
-    CASE(graphs_of_other_sizes_take_no_more_memory),
-    CASE(graphs_of_an_allocator_that_was_freed_stay_valid),
-    CASE(graphs_that_share_tensors_are_computed),
-    CASE(graphs_that_share_tensors_with_memory_run_both),
-    CASE(tensors_wanted_after_the_cut_are_computed),
-    CASE(graphs_that_are_listed_by_hand_stay_whole),
-    CASE(graphs_that_are_listed_by_hand_are_reordered),
-    CASE(buffer_ids_of_a_graph_that_was_cut_are_not_read),
-    CASE(retained_tensors_stay_whole),
-    CASE(graphs_of_a_scheduler_stay),
-    CASE(views_of_graphs_stay),
-    CASE(measuring_gives_the_size_that_is_reserved),
-    CASE(budgets_that_cannot_be_met_are_logged_once),
-    CASE(graphs_are_cut_as_far_as_they_have_room),
-    CASE(malformed_budgets_have_no_effect),
-    CASE(budgets_and_orders_work_together),
-};
-
-int main(int argc, char ** argv) {
-    set_budget("512K"); // BUDGET; cases that need another one set it before they call anything
-    return run_case(argc, argv, CASES, sizeof(CASES) / sizeof(CASES[0]));
 }

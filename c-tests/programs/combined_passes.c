@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
@@ -139,7 +139,7 @@ static int try_passes(ggml_backend_t cpu, uint64_t seed) {
     return trial.cuts;
 }
 
-static void passes_in_any_order_keep_values(struct case_args args) {
+CASE(passes_in_any_order_keep_values) {
     ggml_backend_t cpu   = new_cpu(1);
     long long      first = case_number(args, 0, 1);
     long long      count = case_number(args, 1, 60);
@@ -175,7 +175,7 @@ static int try_budget(ggml_backend_t cpu, uint64_t seed) {
     return report.n_cuts;
 }
 
-static void tiled_graphs_keep_values_and_budgets(struct case_args args) {
+CASE(tiled_graphs_keep_values_and_budgets) {
     ggml_backend_t cpu   = new_cpu(1);
     long long      first = case_number(args, 0, 1);
     long long      count = case_number(args, 1, 100);
@@ -226,7 +226,7 @@ static void try_turns(uint64_t seed) {
 }
 
 // A process reads the variable once, so each seed has one.
-static void graphs_of_the_same_tensors_keep_values_in_turns(struct case_args args) {
+CASE(graphs_of_the_same_tensors_keep_values_in_turns) {
     long long first = case_number(args, 0, 1);
     long long count = case_number(args, 1, 60);
     for (long long seed = first; seed < first + count; seed++) {
@@ -242,11 +242,3 @@ static void graphs_of_the_same_tensors_keep_values_in_turns(struct case_args arg
               seed, status);
     }
 }
-
-static const struct test_case CASES[] = {
-    CASE(tiled_graphs_keep_values_and_budgets),
-    CASE(passes_in_any_order_keep_values),
-    CASE(graphs_of_the_same_tensors_keep_values_in_turns),
-};
-
-TEST_MAIN(CASES)

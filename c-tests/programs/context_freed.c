@@ -2,13 +2,12 @@
 //
 //   context_freed <case>
 
-#include "check.h"
+#include "cases.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "lastuse.h"
 
-static void dependency_in_a_freed_context(struct case_args args) {
-    (void) args;
+CASE(dependency_in_a_freed_context) {
     struct ggml_context * freed = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
     struct ggml_context * ctx   = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
     struct ggml_tensor *  a     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 10);
@@ -17,8 +16,7 @@ static void dependency_in_a_freed_context(struct case_args args) {
     ggml_dependency(freed, a, b);
 }
 
-static void dependency_on_a_tensor_of_a_freed_context(struct case_args args) {
-    (void) args;
+CASE(dependency_on_a_tensor_of_a_freed_context) {
     struct ggml_context * freed = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
     struct ggml_context * ctx   = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
     struct ggml_tensor *  a     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 10);
@@ -27,15 +25,13 @@ static void dependency_on_a_tensor_of_a_freed_context(struct case_args args) {
     ggml_dependency(ctx, a, b);
 }
 
-static void tensor_in_a_freed_context(struct case_args args) {
-    (void) args;
+CASE(tensor_in_a_freed_context) {
     struct ggml_context * freed = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
     lastuse_context_free(freed);
     ggml_new_tensor_1d(freed, GGML_TYPE_F32, 10);
 }
 
-static void data_of_a_freed_context(struct case_args args) {
-    (void) args;
+CASE(data_of_a_freed_context) {
     struct ggml_context * freed = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, NULL);
     struct ggml_tensor *  t     = ggml_new_tensor_1d(freed, GGML_TYPE_F32, 10);
     float *               data  = t->data;
@@ -44,12 +40,3 @@ static void data_of_a_freed_context(struct case_args args) {
     ggml_set_f32(ggml_new_tensor_1d(lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, NULL), GGML_TYPE_F32, 10), 1.0f);
     CHECK(data[0] != data[0] + 1.0f, "never reached");
 }
-
-static const struct test_case CASES[] = {
-    CASE(dependency_in_a_freed_context),
-    CASE(dependency_on_a_tensor_of_a_freed_context),
-    CASE(tensor_in_a_freed_context),
-    CASE(data_of_a_freed_context),
-};
-
-TEST_MAIN(CASES)

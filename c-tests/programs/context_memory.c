@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "cases.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
@@ -53,8 +53,7 @@ static int count_mappings(void) {
     return count;
 }
 
-static void a_million_tensors(struct case_args args) {
-    (void) args;
+CASE(a_million_tensors) {
     struct ggml_context * ctx    = new_context(LASTUSE_CONTEXT_DEFERRED);
     size_t                before = resident();
     for (int i = 0; i < 1000000; i++) {
@@ -68,8 +67,7 @@ static void a_million_tensors(struct case_args args) {
     CHECK(resident() < before + NOISE, "%zu bytes stay", resident() - before);
 }
 
-static void data_in_an_immediate_context(struct case_args args) {
-    (void) args;
+CASE(data_in_an_immediate_context) {
     struct ggml_context * ctx    = new_context(LASTUSE_CONTEXT_IMMEDIATE);
     size_t                before = resident();
     for (int i = 0; i < 300; i++) {
@@ -98,8 +96,7 @@ static struct ggml_context * some_context(int i) {
     return ctx;
 }
 
-static void ten_thousand_made_and_freed(struct case_args args) {
-    (void) args;
+CASE(ten_thousand_made_and_freed) {
     size_t memory   = 0;
     size_t space    = 0;
     int    mappings = 0;
@@ -116,8 +113,7 @@ static void ten_thousand_made_and_freed(struct case_args args) {
     CHECK(count_mappings() <= mappings + 2, "%d mappings more", count_mappings() - mappings);
 }
 
-static void thousands_of_live_contexts(struct case_args args) {
-    (void) args;
+CASE(thousands_of_live_contexts) {
     enum { COUNT = 6000 };
     static struct ggml_context * contexts[COUNT];
     size_t                       before = resident();
@@ -134,8 +130,7 @@ static void thousands_of_live_contexts(struct case_args args) {
 }
 
 // A context for the graph of each token.
-static void ten_thousand_tokens(struct case_args args) {
-    (void) args;
+CASE(ten_thousand_tokens) {
     struct ggml_context * ctx    = new_context(LASTUSE_CONTEXT_DEFERRED);
     ggml_gallocr_t        galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     struct ggml_tensor *  first  = NULL;
@@ -203,8 +198,7 @@ static void expect_none(void) {
     log_capture_stop();
 }
 
-static void no_context_without_address_space(struct case_args args) {
-    (void) args;
+CASE(no_context_without_address_space) {
     CHECK(lastuse_version() != NULL && lastuse_enabled() + 1 > 0, "lastuse has found ggml");
     with_address_space(100 * MIB, expect_none);
 }
@@ -226,19 +220,6 @@ static void expect_a_small_one(void) {
     lastuse_context_free(ctx);
 }
 
-static void smaller_context_with_little_address_space(struct case_args args) {
-    (void) args;
+CASE(smaller_context_with_little_address_space) {
     with_address_space(1000 * MIB, expect_a_small_one);
 }
-
-static const struct test_case CASES[] = {
-    CASE(a_million_tensors),
-    CASE(data_in_an_immediate_context),
-    CASE(ten_thousand_made_and_freed),
-    CASE(thousands_of_live_contexts),
-    CASE(ten_thousand_tokens),
-    CASE(no_context_without_address_space),
-    CASE(smaller_context_with_little_address_space),
-};
-
-TEST_MAIN(CASES)

@@ -3,7 +3,7 @@
 //
 //   context_misuse <case>
 
-#include "check.h"
+#include "cases.h"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
@@ -21,24 +21,21 @@ static struct ggml_context * context_with_tensor(ggml_backend_buffer_type_t type
     return ctx;
 }
 
-static void freed_twice(struct case_args args) {
-    (void) args;
+CASE(freed_twice) {
     struct ggml_context * ctx = context_with_tensor(NULL);
     lastuse_context_free(ctx);
     lastuse_context_free(ctx);
     expect_error("lastuse_context_free: ", "freed before");
 }
 
-static void realized_after_free(struct case_args args) {
-    (void) args;
+CASE(realized_after_free) {
     struct ggml_context * ctx = context_with_tensor(ggml_backend_cpu_buffer_type());
     lastuse_context_free(ctx);
     CHECK(!lastuse_context_realize(ctx), "it is freed");
     expect_error("lastuse_context_realize: ", "freed before");
 }
 
-static void context_of_ggml(struct case_args args) {
-    (void) args;
+CASE(context_of_ggml) {
     struct ggml_context * ctx = no_alloc_context(10000);
     lastuse_context_free(ctx);
     expect_error("lastuse_context_free: ", "was not created by lastuse_context_new");
@@ -46,28 +43,16 @@ static void context_of_ggml(struct case_args args) {
     ggml_free(ctx);
 }
 
-static void freed_by_ggml(struct case_args args) {
-    (void) args;
+CASE(freed_by_ggml) {
     struct ggml_context * ctx = context_with_tensor(ggml_backend_cpu_buffer_type());
     ggml_free(ctx);
     lastuse_context_free(ctx);
     expect_error("lastuse_context_free: ", "freed with ggml_free");
 }
 
-static void realized_after_ggml_free(struct case_args args) {
-    (void) args;
+CASE(realized_after_ggml_free) {
     struct ggml_context * ctx = context_with_tensor(ggml_backend_cpu_buffer_type());
     ggml_free(ctx);
     CHECK(!lastuse_context_realize(ctx), "it is freed");
     expect_error("lastuse_context_realize: ", "freed with ggml_free");
 }
-
-static const struct test_case CASES[] = {
-    CASE(freed_twice),
-    CASE(realized_after_free),
-    CASE(context_of_ggml),
-    CASE(freed_by_ggml),
-    CASE(realized_after_ggml_free),
-};
-
-TEST_MAIN(CASES)

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -38,8 +38,7 @@ static bool error_says(const char * part) {
 
 // ggml's functions on contexts
 
-static void ggml_knows_the_context(struct case_args args) {
-    (void) args;
+CASE(ggml_knows_the_context) {
     struct ggml_context * deferred  = new_context(LASTUSE_CONTEXT_DEFERRED);
     struct ggml_context * immediate = new_context(LASTUSE_CONTEXT_IMMEDIATE);
     CHECK(ggml_get_no_alloc(deferred) && !ggml_get_no_alloc(immediate), "the kinds are mixed up");
@@ -60,8 +59,7 @@ static void ggml_knows_the_context(struct case_args args) {
     lastuse_context_free(NULL);
 }
 
-static void graph_is_computed_in_an_immediate_context(struct case_args args) {
-    (void) args;
+CASE(graph_is_computed_in_an_immediate_context) {
     struct ggml_context * ctx   = new_context(LASTUSE_CONTEXT_IMMEDIATE);
     struct ggml_tensor *  a     = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 64);
     struct ggml_tensor *  out   = ggml_mul_mat(ctx, a, ggml_sqr(ctx, a));
@@ -75,8 +73,7 @@ static void graph_is_computed_in_an_immediate_context(struct case_args args) {
     lastuse_context_free(ctx);
 }
 
-static void deferred_graph_is_allocated_and_computed(struct case_args args) {
-    (void) args;
+CASE(deferred_graph_is_allocated_and_computed) {
     ggml_backend_t        backend = ggml_backend_cpu_init();
     ggml_gallocr_t        galloc  = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
     struct ggml_context * ctx     = new_context(LASTUSE_CONTEXT_DEFERRED);
@@ -98,8 +95,7 @@ static void deferred_graph_is_allocated_and_computed(struct case_args args) {
     ggml_backend_free(backend);
 }
 
-static void graph_of_a_million_nodes(struct case_args args) {
-    (void) args;
+CASE(graph_of_a_million_nodes) {
     const int             count = 1000000;
     struct ggml_context * ctx   = new_context(LASTUSE_CONTEXT_DEFERRED);
     struct ggml_cgraph *  graph = ggml_new_graph_custom(ctx, (size_t) count, true);
@@ -113,8 +109,7 @@ static void graph_of_a_million_nodes(struct case_args args) {
     lastuse_context_free(ctx);
 }
 
-static void all_tensors_of_a_deferred_context_at_once(struct case_args args) {
-    (void) args;
+CASE(all_tensors_of_a_deferred_context_at_once) {
     struct ggml_context * ctx = new_context(LASTUSE_CONTEXT_DEFERRED);
     for (int i = 0; i < 100; i++) {
         add_tensor(ctx, 1000);
@@ -125,8 +120,7 @@ static void all_tensors_of_a_deferred_context_at_once(struct case_args args) {
     lastuse_context_free(ctx);
 }
 
-static void address_space_can_be_set(struct case_args args) {
-    (void) args;
+CASE(address_space_can_be_set) {
     struct lastuse_context_params params = { .struct_size = sizeof(params), .address_space = 10000 };
     struct ggml_context * ctx = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, &params);
     CHECK(ctx != NULL, "%s", lastuse_last_error());
@@ -135,8 +129,7 @@ static void address_space_can_be_set(struct case_args args) {
     lastuse_context_free(ctx);
 }
 
-static void wrong_arguments_are_refused(struct case_args args) {
-    (void) args;
+CASE(wrong_arguments_are_refused) {
     struct log_capture logged;
     log_capture_start(&logged);
     struct lastuse_context_params params = { .struct_size = sizeof(params) };
@@ -159,8 +152,7 @@ static void wrong_arguments_are_refused(struct case_args args) {
     CHECK(logged.count == 5 && log_capture_has(&logged, "18446744073709551615"), "%d lines in the log", logged.count);
 }
 
-static void only_immediate_contexts_are_realized(struct case_args args) {
-    (void) args;
+CASE(only_immediate_contexts_are_realized) {
     struct ggml_context * deferred  = new_context(LASTUSE_CONTEXT_DEFERRED);
     struct ggml_context * immediate = new_context(LASTUSE_CONTEXT_IMMEDIATE);
     add_tensor(deferred, 10);
@@ -184,8 +176,7 @@ static void check_pattern(const struct ggml_tensor * tensor, int value) {
     }
 }
 
-static void first_buffer_is_exact(struct case_args args) {
-    (void) args;
+CASE(first_buffer_is_exact) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct lastuse_context_params params = { .struct_size = sizeof(params), .buft = dummy_buft_type(&dummy) };
@@ -215,8 +206,7 @@ static void first_buffer_is_exact(struct case_args args) {
     CHECK(dummy.live_buffers == 0, "the buffer is freed with the context");
 }
 
-static void tensors_of_equal_size_share_buffers(struct case_args args) {
-    (void) args;
+CASE(tensors_of_equal_size_share_buffers) {
     for (size_t size = ALIGNMENT; size < 100000; size = size * 3 / 2 / ALIGNMENT * ALIGNMENT + ALIGNMENT) {
         struct dummy_buft dummy;
         dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
@@ -231,8 +221,7 @@ static void tensors_of_equal_size_share_buffers(struct case_args args) {
 }
 
 // One after the other: few buffers, and few unused bytes.
-static void buffers_grow(struct case_args args) {
-    (void) args;
+CASE(buffers_grow) {
     enum { COUNT = 2000 };
     static struct ggml_tensor * tensors[COUNT];
     struct dummy_buft dummy;
@@ -257,8 +246,7 @@ static void buffers_grow(struct case_args args) {
     CHECK(dummy.live_buffers == 0, "the buffers are freed with the context");
 }
 
-static void free_bytes_are_limited(struct case_args args) {
-    (void) args;
+CASE(free_bytes_are_limited) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     dummy.imaginary            = true;
@@ -273,8 +261,7 @@ static void free_bytes_are_limited(struct case_args args) {
     lastuse_context_free(ctx);
 }
 
-static void limits_of_the_type_are_kept(struct case_args args) {
-    (void) args;
+CASE(limits_of_the_type_are_kept) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 4096);
     struct ggml_context * ctx = context_in(dummy_buft_type(&dummy));
@@ -298,8 +285,7 @@ static size_t some_extra_bytes(const struct ggml_tensor * tensor) {
     return ggml_nbytes(tensor) % 512;
 }
 
-static void extra_bytes_of_the_type_are_kept_free(struct case_args args) {
-    (void) args;
+CASE(extra_bytes_of_the_type_are_kept_free) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     dummy.extra_bytes          = some_extra_bytes;
@@ -317,8 +303,7 @@ static void extra_bytes_of_the_type_are_kept_free(struct case_args args) {
     lastuse_context_free(ctx);
 }
 
-static void views_and_empty_tensors(struct case_args args) {
-    (void) args;
+CASE(views_and_empty_tensors) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct ggml_context * roots = context_in(dummy_buft_type(&dummy));
@@ -343,8 +328,7 @@ static void views_and_empty_tensors(struct case_args args) {
     CHECK(dummy.live_buffers == 0, "%zu buffers are left", dummy.live_buffers);
 }
 
-static void memory_of_the_program_is_left_alone(struct case_args args) {
-    (void) args;
+CASE(memory_of_the_program_is_left_alone) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 4096);
@@ -361,8 +345,7 @@ static void memory_of_the_program_is_left_alone(struct case_args args) {
 }
 
 // Fails at each allocation and at each tensor in turn.
-static void failures_leave_everything_usable(struct case_args args) {
-    (void) args;
+CASE(failures_leave_everything_usable) {
     for (int failing = 0; failing < 40; failing++) {
         struct dummy_buft dummy;
         dummy_buft_init(&dummy, "dummy", ALIGNMENT, 4096);
@@ -400,8 +383,7 @@ static void failures_leave_everything_usable(struct case_args args) {
     }
 }
 
-static void no_spare_bytes_are_requested_when_memory_is_short(struct case_args args) {
-    (void) args;
+CASE(no_spare_bytes_are_requested_when_memory_is_short) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     dummy.byte_cap            = 10 * KIB;
@@ -439,8 +421,7 @@ static ggml_backend_buffer_t place_backwards(ggml_backend_buffer_type_t type, st
 }
 
 // Such a type must place all new tensors itself, at once.
-static void type_made_of_several_places_all_tensors_itself(struct case_args args) {
-    (void) args;
+CASE(type_made_of_several_places_all_tensors_itself) {
     struct ggml_backend_device device = { .iface = { .get_type = is_made_of_several } };
     struct dummy_buft          dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
@@ -470,8 +451,7 @@ static void type_made_of_several_places_all_tensors_itself(struct case_args args
 
 // Emptying
 
-static void emptied_context_uses_its_buffers_again(struct case_args args) {
-    (void) args;
+CASE(emptied_context_uses_its_buffers_again) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct ggml_context * ctx     = context_in(dummy_buft_type(&dummy));
@@ -505,8 +485,7 @@ static void emptied_context_uses_its_buffers_again(struct case_args args) {
     lastuse_context_free(others);
 }
 
-static void emptied_context_takes_more_when_it_must(struct case_args args) {
-    (void) args;
+CASE(emptied_context_takes_more_when_it_must) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct ggml_context * ctx = context_in(dummy_buft_type(&dummy));
@@ -525,8 +504,7 @@ static void emptied_context_takes_more_when_it_must(struct case_args args) {
 }
 
 // The program allocates its own tensor at the address of an earlier one: live bytes are never allocated twice.
-static void live_tensors_are_not_overwritten(struct case_args args) {
-    (void) args;
+CASE(live_tensors_are_not_overwritten) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct ggml_context * ctx   = context_in(dummy_buft_type(&dummy));
@@ -554,8 +532,7 @@ static struct ggml_cgraph * a_graph(struct ggml_context * graphs, struct ggml_te
     return graph;
 }
 
-static void graph_that_reads_a_context_realizes_it(struct case_args args) {
-    (void) args;
+CASE(graph_that_reads_a_context_realizes_it) {
     for (int reserving = 0; reserving < 2; reserving++) {
         struct dummy_buft weights_type;
         struct dummy_buft compute_type;
@@ -594,8 +571,7 @@ static void graph_that_reads_a_context_realizes_it(struct case_args args) {
     }
 }
 
-static void measuring_allocates_nothing(struct case_args args) {
-    (void) args;
+CASE(measuring_allocates_nothing) {
     if (!lastuse_enabled()) {
         return; // ggml measures what it would put into the compute buffer
     }
@@ -621,8 +597,7 @@ static void measuring_allocates_nothing(struct case_args args) {
 }
 
 // What a scheduler does: it sets the buffer of each tensor, whatever the context will do.
-static void graph_must_expect_a_tensor_where_its_context_puts_it(struct case_args args) {
-    (void) args;
+CASE(graph_must_expect_a_tensor_where_its_context_puts_it) {
     if (!lastuse_enabled()) {
         return; // nothing is checked
     }
@@ -664,8 +639,7 @@ static void graph_must_expect_a_tensor_where_its_context_puts_it(struct case_arg
     lastuse_context_free(weights);
 }
 
-static void scheduler_computes_with_realized_weights(struct case_args args) {
-    (void) args;
+CASE(scheduler_computes_with_realized_weights) {
     ggml_backend_t        backend = ggml_backend_cpu_init();
     ggml_backend_sched_t  sched   = ggml_backend_sched_new(&backend, NULL, 1, 64, false, false);
     struct ggml_context * weights = context_in(ggml_backend_get_default_buffer_type(backend));
@@ -695,8 +669,7 @@ static void scheduler_computes_with_realized_weights(struct case_args args) {
     ggml_backend_free(backend);
 }
 
-static void without_memory_the_graph_is_refused(struct case_args args) {
-    (void) args;
+CASE(without_memory_the_graph_is_refused) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct ggml_context * weights = context_in(dummy_buft_type(&dummy));
@@ -733,8 +706,7 @@ static void * fill_and_free(void * arg) {
     return arg;
 }
 
-static void contexts_in_threads(struct case_args args) {
-    (void) args;
+CASE(contexts_in_threads) {
     pthread_t threads[8];
     for (int i = 0; i < 8; i++) {
         CHECK(pthread_create(&threads[i], NULL, fill_and_free, NULL) == 0, "no thread");
@@ -743,38 +715,3 @@ static void contexts_in_threads(struct case_args args) {
         pthread_join(threads[i], NULL);
     }
 }
-
-static const struct test_case CASES[] = {
-    CASE(ggml_knows_the_context),
-    CASE(graph_is_computed_in_an_immediate_context),
-    CASE(deferred_graph_is_allocated_and_computed),
-    CASE(graph_of_a_million_nodes),
-    CASE(all_tensors_of_a_deferred_context_at_once),
-    CASE(address_space_can_be_set),
-    CASE(wrong_arguments_are_refused),
-    CASE(only_immediate_contexts_are_realized),
-    CASE(first_buffer_is_exact),
-    CASE(tensors_of_equal_size_share_buffers),
-    CASE(buffers_grow),
-    CASE(free_bytes_are_limited),
-    CASE(limits_of_the_type_are_kept),
-    CASE(extra_bytes_of_the_type_are_kept_free),
-    CASE(views_and_empty_tensors),
-    CASE(memory_of_the_program_is_left_alone),
-    CASE(failures_leave_everything_usable),
-    CASE(no_spare_bytes_are_requested_when_memory_is_short),
-#if GGML_BACKEND_API_VERSION >= 3
-    CASE(type_made_of_several_places_all_tensors_itself),
-#endif
-    CASE(emptied_context_uses_its_buffers_again),
-    CASE(emptied_context_takes_more_when_it_must),
-    CASE(live_tensors_are_not_overwritten),
-    CASE(graph_that_reads_a_context_realizes_it),
-    CASE(measuring_allocates_nothing),
-    CASE(graph_must_expect_a_tensor_where_its_context_puts_it),
-    CASE(scheduler_computes_with_realized_weights),
-    CASE(without_memory_the_graph_is_refused),
-    CASE(contexts_in_threads),
-};
-
-TEST_MAIN(CASES)

@@ -3,7 +3,7 @@
 //
 //   ctx_tensors <case>
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -158,8 +158,7 @@ static void fill_sizes(struct ggml_context * ctx, struct dummy_buft * dummy) {
     }
 }
 
-static void context_order_and_padding(struct case_args args) {
-    (void) args;
+CASE(context_order_and_padding) {
     static const size_t offsets[] = { 0, 64, 128, 256, 256, 1280 };
     struct places       places    = same_on_both(fill_sizes);
     CHECK(places.answered && !places.is_multi && places.n_buffers == 1, "one buffer holds all");
@@ -175,8 +174,7 @@ static void fill_split(struct ggml_context * ctx, struct dummy_buft * dummy) {
 }
 
 // 64 and 64 fit together; 128 and nothing; 1024 has its own; so has the last.
-static void split_at_the_maximum(struct case_args args) {
-    (void) args;
+CASE(split_at_the_maximum) {
     static const int buffers[] = { 0, 0, 1, 1, 2, 3 };
     struct places    places    = same_on_both(fill_split);
     CHECK(places.answered && places.is_multi && places.n_buffers == 4, "%zu buffers", places.n_buffers);
@@ -195,8 +193,7 @@ static void fill_with_extra_bytes(struct ggml_context * ctx, struct dummy_buft *
     dummy->extra_bytes = forty_more;
 }
 
-static void extra_bytes_are_counted(struct case_args args) {
-    (void) args;
+CASE(extra_bytes_are_counted) {
     struct places places = same_on_both(fill_with_extra_bytes);
     CHECK(places.sizes[0] == 64 + 128 + 128 + 64 + 1088 + 128, "the buffer has %zu bytes", places.sizes[0]);
 }
@@ -222,8 +219,7 @@ static void fill_external(struct ggml_context * ctx, struct dummy_buft * dummy) 
     add_tensor(ctx, 200)->data = external_memory + 1024;
 }
 
-static void nothing_to_place_gives_null(struct case_args args) {
-    (void) args;
+CASE(nothing_to_place_gives_null) {
     static const fill_fn fills[] = { fill_nothing, fill_zero_sizes, fill_external };
     for (size_t i = 0; i < sizeof(fills) / sizeof(fills[0]); i++) {
         struct places places = same_on_both(fills[i]);
@@ -263,8 +259,7 @@ static void check_views(const struct placing_api * api) {
     ggml_free(ctx);
 }
 
-static void views_get_the_memory_of_their_roots(struct case_args args) {
-    (void) args;
+CASE(views_get_the_memory_of_their_roots) {
     check_views(&apis[0]);
     check_views(&apis[1]);
 }
@@ -298,8 +293,7 @@ static void fill_view_of_an_earlier_one(struct ggml_context * ctx, struct dummy_
 }
 
 // Every view has the memory of its root, as many as there are; upstream leaves some without any.
-static void views_of_oversized_tensors_have_memory(struct case_args args) {
-    (void) args;
+CASE(views_of_oversized_tensors_have_memory) {
     static const fill_fn fills[] = { fill_oversized, fill_two_oversized, fill_view_of_an_earlier_one };
     static const int     views[] = { 3, 7, 4 };
     for (size_t fill = 0; fill < sizeof(fills) / sizeof(fills[0]); fill++) {
@@ -318,8 +312,7 @@ static void views_of_oversized_tensors_have_memory(struct case_args args) {
 }
 
 // The device refuses what is larger than its largest buffer: nothing is left, and the message says what it was.
-static void a_refused_tensor_is_named(struct case_args args) {
-    (void) args;
+CASE(a_refused_tensor_is_named) {
     static struct log_capture capture;
     struct dummy_buft         dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 192);
@@ -371,8 +364,7 @@ static void fail_split(const struct placing_api * api, long allocs, long inits, 
 }
 
 // 4 buffers and 6 tensors are needed.
-static void failure_frees_everything(struct case_args args) {
-    (void) args;
+CASE(failure_frees_everything) {
     static struct log_capture ours;
     static struct log_capture theirs;
     for (long left = 0; left < 4; left++) {
@@ -413,7 +405,7 @@ static void fill_randomly(struct ggml_context * ctx, struct dummy_buft * dummy) 
     }
 }
 
-static void random_contexts(struct case_args args) {
+CASE(random_contexts) {
     uint32_t rounds = (uint32_t) case_number(args, 0, 2000);
     for (uint32_t seed = 1; seed <= rounds; seed++) {
         random_state         = seed;
@@ -443,8 +435,7 @@ static void place_on_backend(const struct placing_api * api) {
     ggml_backend_free(backend);
 }
 
-static void backend_means_its_default_type(struct case_args args) {
-    (void) args;
+CASE(backend_means_its_default_type) {
     place_on_backend(&apis[0]);
     place_on_backend(&apis[1]);
 }
@@ -474,8 +465,7 @@ static void fill_backwards(struct ggml_context * ctx, struct dummy_buft * dummy)
     dummy->type.iface.get_alloc_size_n = measure_backwards;
 }
 
-static void type_may_place_tensors_itself(struct case_args args) {
-    (void) args;
+CASE(type_may_place_tensors_itself) {
     struct places places = same_on_both(fill_backwards);
     CHECK(places.measured == 8192 && places.items[5].offset == 0, "the type's own functions were not used");
 }
@@ -513,8 +503,7 @@ static struct places fill_tallocr(const struct placing_api * api) {
     return places;
 }
 
-static void tallocr_pads_its_start_and_its_tensors(struct case_args args) {
-    (void) args;
+CASE(tallocr_pads_its_start_and_its_tensors) {
     struct places ours   = fill_tallocr(&apis[0]);
     struct places theirs = fill_tallocr(&apis[1]);
     check_same_places(&ours, &theirs);
@@ -535,8 +524,7 @@ static void fill_to_the_end(const struct placing_api * api) {
     ggml_free(ctx);
 }
 
-static void tallocr_uses_the_last_byte(struct case_args args) {
-    (void) args;
+CASE(tallocr_uses_the_last_byte) {
     fill_to_the_end(&apis[0]);
     fill_to_the_end(&apis[1]);
 }
@@ -554,29 +542,7 @@ static void fail_in_tallocr(const struct placing_api * api) {
     ggml_free(ctx);
 }
 
-static void tallocr_passes_failures_on(struct case_args args) {
-    (void) args;
+CASE(tallocr_passes_failures_on) {
     fail_in_tallocr(&apis[0]);
     fail_in_tallocr(&apis[1]);
 }
-
-static const struct test_case CASES[] = {
-    CASE(context_order_and_padding),
-    CASE(split_at_the_maximum),
-    CASE(extra_bytes_are_counted),
-    CASE(nothing_to_place_gives_null),
-    CASE(views_get_the_memory_of_their_roots),
-    CASE(views_of_oversized_tensors_have_memory),
-    CASE(a_refused_tensor_is_named),
-    CASE(failure_frees_everything),
-    CASE(random_contexts),
-    CASE(backend_means_its_default_type),
-#if GGML_BACKEND_API_VERSION >= 3
-    CASE(type_may_place_tensors_itself),
-#endif
-    CASE(tallocr_pads_its_start_and_its_tensors),
-    CASE(tallocr_uses_the_last_byte),
-    CASE(tallocr_passes_failures_on),
-};
-
-TEST_MAIN(CASES)

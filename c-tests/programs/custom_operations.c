@@ -3,7 +3,7 @@
 //
 //   custom_operations <case>
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
@@ -96,20 +96,11 @@ static void use_graphs(bool are_sizes_counted) {
     ggml_free(ctx);
 }
 
-static void graphs_are_recognized(struct case_args args) {
-    (void) args;
+CASE(graphs_are_recognized) {
     use_graphs(true);
 }
 
 // Verification asks for sizes, too.
-static void graphs_are_used(struct case_args args) {
-    (void) args;
+CASE(graphs_are_used) {
     use_graphs(false);
 }
-
-static const struct test_case CASES[] = {
-    CASE(graphs_are_recognized),
-    CASE(graphs_are_used),
-};
-
-TEST_MAIN(CASES)

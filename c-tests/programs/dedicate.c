@@ -3,7 +3,7 @@
 //   dedicate <case> [first seed] [number of seeds]
 
 #include "separate_backends.h"
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
@@ -73,8 +73,7 @@ static void run_another_graph(struct scene * s) {
     s->input = input;
 }
 
-static void produced_in_the_buffer(struct case_args args) {
-    (void) args;
+CASE(produced_in_the_buffer) {
     struct scene s;
     scene_init(&s, 1u << 16);
     struct ggml_tensor * older = NULL;
@@ -111,8 +110,7 @@ static void checks_copy(struct scene * s, struct ggml_tensor * t, const char * w
     CHECK(ggml_graph_n_nodes(s->graph) == n_nodes + more + 1, "%s takes more than one node", what);
 }
 
-static void views_are_copied(struct case_args args) {
-    (void) args;
+CASE(views_are_copied) {
     struct scene s;
     scene_init(&s, 1u << 16);
     struct ggml_tensor * x       = ggml_sqr(s.ctx, s.input);
@@ -152,8 +150,7 @@ static void views_are_copied(struct case_args args) {
 
 // The plain run, then one in which every gradient and the loss are dedicated: equal weights, and gradients that can
 // still be read after another graph.
-static void gradients_of_training_in_threads(struct case_args args) {
-    (void) args;
+CASE(gradients_of_training_in_threads) {
     ggml_backend_t  cpu   = new_cpu(2);
     struct training plain = training_new();
     struct training t     = training_new();
@@ -265,17 +262,16 @@ static void run_random_graphs(int n_threads, uint64_t first, uint64_t count) {
     ggml_backend_free(cpu);
 }
 
-static void random_graphs(struct case_args args) {
+CASE(random_graphs) {
     run_random_graphs(1, (uint64_t) case_number(args, 0, 1), (uint64_t) case_number(args, 1, 240));
 }
 
-static void random_graphs_in_threads(struct case_args args) {
+CASE(random_graphs_in_threads) {
     run_random_graphs(2, (uint64_t) case_number(args, 0, 1), (uint64_t) case_number(args, 1, 300));
 }
 
 // A scheduler runs the tensor on the backend of the buffer, whichever that is.
-static void in_a_scheduler(struct case_args args) {
-    (void) args;
+CASE(in_a_scheduler) {
     for (int where = 0; where < BACKENDS; where++) {
         struct separate_backends separate;
         struct scene             s;
@@ -325,8 +321,7 @@ static bool supports_nothing(ggml_backend_dev_t dev, const struct ggml_tensor * 
     return false;
 }
 
-static void devices_decide(struct case_args args) {
-    (void) args;
+CASE(devices_decide) {
     struct separate_backends separate;
     struct scene             s;
     separate_backends_init(&separate, 1);
@@ -346,8 +341,7 @@ static void devices_decide(struct case_args args) {
     separate_backends_free(&separate);
 }
 
-static void bytes_are_handed_out_in_order(struct case_args args) {
-    (void) args;
+CASE(bytes_are_handed_out_in_order) {
     struct scene s;
     scene_init(&s, 4 * ALIGNMENT);
     char * base = ggml_backend_buffer_get_base(s.buffer);
@@ -383,8 +377,7 @@ static void check_refused(struct scene * s, struct ggml_tensor * t, const char *
     CHECK(lastuse_gallocr_dedicated_size(s->galloc, s->buffer) == taken, "%s: bytes are taken", why);
 }
 
-static void contradictory_requests(struct case_args args) {
-    (void) args;
+CASE(contradictory_requests) {
     struct log_capture log;
     struct scene       s;
     scene_init(&s, 1u << 14);
@@ -412,8 +405,7 @@ static void contradictory_requests(struct case_args args) {
     scene_free(&s);
 }
 
-static void after_the_graph_is_allocated(struct case_args args) {
-    (void) args;
+CASE(after_the_graph_is_allocated) {
     struct scene s;
     scene_init(&s, 1u << 16);
     struct ggml_tensor * x    = ggml_sqr(s.ctx, s.input);
@@ -431,8 +423,7 @@ static void after_the_graph_is_allocated(struct case_args args) {
     scene_free(&s);
 }
 
-static void a_backend_that_fails(struct case_args args) {
-    (void) args;
+CASE(a_backend_that_fails) {
     struct scene s;
     scene_init(&s, 1u << 16);
     s.dummy.inits_left     = 0;
@@ -451,8 +442,7 @@ static void negate(struct ggml_tensor * dst, const struct ggml_tensor * a, int i
     }
 }
 
-static void functions_of_the_program(struct case_args args) {
-    (void) args;
+CASE(functions_of_the_program) {
     struct scene s;
     scene_init(&s, 1u << 16);
     struct ggml_tensor * x = ggml_map_custom1(s.ctx, s.input, negate, GGML_N_TASKS_MAX, NULL);
@@ -468,20 +458,3 @@ static void functions_of_the_program(struct case_args args) {
     }
     scene_free(&s);
 }
-
-static const struct test_case CASES[] = {
-    CASE(produced_in_the_buffer),
-    CASE(views_are_copied),
-    CASE(gradients_of_training_in_threads),
-    CASE(random_graphs),
-    CASE(random_graphs_in_threads),
-    CASE(in_a_scheduler),
-    CASE(devices_decide),
-    CASE(bytes_are_handed_out_in_order),
-    CASE(contradictory_requests),
-    CASE(after_the_graph_is_allocated),
-    CASE(a_backend_that_fails),
-    CASE(functions_of_the_program),
-};
-
-TEST_MAIN(CASES)

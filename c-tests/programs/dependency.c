@@ -4,7 +4,7 @@
 
 #include "separate_backends.h"
 #include "attention.h"
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
@@ -34,8 +34,7 @@ static bool same_outputs(const struct attention_result * a, const struct attenti
 }
 
 // No call of ggml_build_forward_expand for the copies, whatever the order of the walk and the number of threads.
-static void caches_are_read_after_they_are_written(struct case_args args) {
-    (void) args;
+CASE(caches_are_read_after_they_are_written) {
     struct attention_result classic = computed(COPIED_AND_EXPANDED, 1, false);
     for (int n_threads = 1; n_threads <= 4; n_threads++) {
         for (int order = 0; order < 2; order++) {
@@ -46,8 +45,7 @@ static void caches_are_read_after_they_are_written(struct case_args args) {
 }
 
 // Those copies, put into the graph at a wrong place: the caches are read before.
-static void without_it_the_order_is_wrong(struct case_args args) {
-    (void) args;
+CASE(without_it_the_order_is_wrong) {
     struct attention_result classic = computed(COPIED_AND_EXPANDED, 1, false);
     struct attention_result late    = computed(COPIED_TOO_LATE, 1, false);
     CHECK(!same_outputs(&late, &classic), "the order made no difference");
@@ -61,8 +59,7 @@ static void compute_scheduled(ggml_backend_sched_t sched, struct ggml_cgraph * g
     CHECK(ggml_backend_sched_graph_compute(sched, graph) == GGML_STATUS_SUCCESS, "not computed");
 }
 
-static void two_backends_that_share_memory(struct case_args args) {
-    (void) args;
+CASE(two_backends_that_share_memory) {
     struct attention_result         classic     = computed(COPIED_AND_EXPANDED, 1, false);
     ggml_backend_t        backends[2] = { new_cpu(2), new_cpu(1) };
     ggml_backend_sched_t  sched       = ggml_backend_sched_new(backends, NULL, 2, 256, false, true);
@@ -99,8 +96,7 @@ static int copies_of(struct ggml_cgraph * graph, const struct ggml_tensor * tens
 }
 
 // a is on the first backend, b on the second, and the reader of a after b is on either.
-static void separate_backends_copy_nothing_for_it(struct case_args args) {
-    (void) args;
+CASE(separate_backends_copy_nothing_for_it) {
     for (int reader = 0; reader < BACKENDS; reader++) {
         struct separate_backends separate;
         separate_backends_init(&separate, 1);
@@ -143,8 +139,7 @@ static void separate_backends_copy_nothing_for_it(struct case_args args) {
 }
 
 // The caches and what is copied into them are on one backend, attention is on the other.
-static void caches_on_another_backend(struct case_args args) {
-    (void) args;
+CASE(caches_on_another_backend) {
     struct attention_result        classic = computed(COPIED_AND_EXPANDED, 1, false);
     static struct attention_result ours;
     struct separate_backends separate;
@@ -230,8 +225,7 @@ static struct gradients gradients_of(bool with_dependency, bool permuted) {
     return gradients;
 }
 
-static void gradients_pass_through(struct case_args args) {
-    (void) args;
+CASE(gradients_pass_through) {
     for (int permuted = 0; permuted < 2; permuted++) {
         struct gradients with    = gradients_of(true, permuted == 1);
         struct gradients without = gradients_of(false, permuted == 1);
@@ -252,8 +246,7 @@ static void check_is(const struct ggml_tensor * view, const struct ggml_tensor *
           view->name, a->name);
 }
 
-static void any_tensor_has_one(struct case_args args) {
-    (void) args;
+CASE(any_tensor_has_one) {
     struct ggml_init_params params = { .mem_size = 1u << 20 };
     struct ggml_context *   ctx    = ggml_init(params);
     struct ggml_tensor *    b      = ggml_sqr(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 3));
@@ -277,8 +270,7 @@ static void any_tensor_has_one(struct case_args args) {
     ggml_free(ctx);
 }
 
-static void after_itself_is_refused(struct case_args args) {
-    (void) args;
+CASE(after_itself_is_refused) {
     struct log_capture    log;
     struct ggml_context * ctx = no_alloc_context(1u << 20);
     struct ggml_tensor *  a   = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 3);
@@ -291,16 +283,3 @@ static void after_itself_is_refused(struct case_args args) {
     CHECK(ggml_used_mem(ctx) == used, "something was made");
     ggml_free(ctx);
 }
-
-static const struct test_case CASES[] = {
-    CASE(caches_are_read_after_they_are_written),
-    CASE(without_it_the_order_is_wrong),
-    CASE(two_backends_that_share_memory),
-    CASE(separate_backends_copy_nothing_for_it),
-    CASE(caches_on_another_backend),
-    CASE(gradients_pass_through),
-    CASE(any_tensor_has_one),
-    CASE(after_itself_is_refused),
-};
-
-TEST_MAIN(CASES)

@@ -3,7 +3,7 @@
 //
 //   differential <case> [first seed] [number of seeds]
 
-#include "check.h"
+#include "cases.h"
 #include "random_graph.h"
 #include "side_by_side.h"
 
@@ -40,15 +40,15 @@ static void compare_many(struct case_args args, struct random_graph_options opti
     }
 }
 
-static void single_buffer(struct case_args args) {
+CASE(single_buffer) {
     compare_many(args, (struct random_graph_options){ .max_elements = 1 << 14 });
 }
 
-static void several_buffer_types(struct case_args args) {
+CASE(several_buffer_types) {
     compare_many(args, (struct random_graph_options){ .n_buffers = MAX_BUFFERS });
 }
 
-static void markers(struct case_args args) {
+CASE(markers) {
     struct random_graph_options options = { .markers = true };
     compare_many(args, options);
     options.split_copies = true;
@@ -56,7 +56,7 @@ static void markers(struct case_args args) {
     compare_many(args, options);
 }
 
-static void alternatives(struct case_args args) {
+CASE(alternatives) {
     struct random_graph_options options = { .alternatives = true };
     compare_many(args, options);
     options.markers   = true;
@@ -64,7 +64,7 @@ static void alternatives(struct case_args args) {
     compare_many(args, options);
 }
 
-static void unlisted_leafs(struct case_args args) {
+CASE(unlisted_leafs) {
     struct random_graph_options options = { .unlisted_leafs = true };
     compare_many(args, options);
     options.n_buffers = MAX_BUFFERS;
@@ -73,7 +73,7 @@ static void unlisted_leafs(struct case_args args) {
 
 // Markers in front of what they name, as well as behind it: upstream can allocate memory twice then,
 // so only lastuse is tested.
-static void early_markers(struct case_args args) {
+CASE(early_markers) {
     struct random_graph_options options = { .early_markers = true, .markers = true };
     uint64_t                    first   = (uint64_t) case_number(args, 0, 1);
     uint64_t                    count   = (uint64_t) case_number(args, 1, 1000);
@@ -94,7 +94,7 @@ static void early_markers(struct case_args args) {
 // Chunks
 // ---------------------------------------------------------------------------------------------------
 
-static void chunk_limits(struct case_args args) {
+CASE(chunk_limits) {
     static const size_t limits[] = { 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 17 };
 
     uint64_t first  = (uint64_t) case_number(args, 0, 1);
@@ -187,20 +187,7 @@ static void grow_and_shrink(struct case_args args, int n_buffers) {
     both_free(&ours, &theirs);
 }
 
-static void growing_and_shrinking(struct case_args args) {
+CASE(growing_and_shrinking) {
     grow_and_shrink(args, 1);
     grow_and_shrink(args, MAX_BUFFERS);
 }
-
-static const struct test_case CASES[] = {
-    CASE(single_buffer),
-    CASE(several_buffer_types),
-    CASE(chunk_limits),
-    CASE(markers),
-    CASE(alternatives),
-    CASE(early_markers),
-    CASE(unlisted_leafs),
-    CASE(growing_and_shrinking),
-};
-
-TEST_MAIN(CASES)

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "cases.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
@@ -115,8 +115,7 @@ static void expect_chain(int run, float first) {
     subject_free(&s);
 }
 
-static void static_graph_has_a_folder_for_each_run(struct case_args args) {
-    (void) args;
+CASE(static_graph_has_a_folder_for_each_run) {
     for (int run = 1; run <= 3; run++) {
         expect_chain(run, (float) run);
     }
@@ -142,8 +141,7 @@ static void static_graph_has_a_folder_for_each_run(struct case_args args) {
 }
 
 // The CPU backend fuses both nodes, and then writes the result of the second alone.
-static void fused_nodes_are_computed_apart(struct case_args args) {
-    (void) args;
+CASE(fused_nodes_are_computed_apart) {
     for (int dumps = 0; dumps < 2; dumps++) {
         if (dumps == 1) {
             CHECK(lastuse_set_dump("norm,scaled", FOLDER), "%s", lastuse_last_error());
@@ -184,8 +182,7 @@ static void expect_floats(const struct ggml_tensor * t) {
     expect_bytes(1, t->name, floats, sizeof(floats));
 }
 
-static void types_are_those_of_numpy_or_converted(struct case_args args) {
-    (void) args;
+CASE(types_are_those_of_numpy_or_converted) {
     CHECK(lastuse_set_dump("in *", FOLDER), "%s", lastuse_last_error());
     struct subject s = subject_new();
     struct ggml_tensor * inputs[COUNT(PLAIN) + COUNT(CONVERTED)];
@@ -219,8 +216,7 @@ static void types_are_those_of_numpy_or_converted(struct case_args args) {
 }
 
 // Views in another order than their memory have the elements of a contiguous copy.
-static void views_are_in_logical_order(struct case_args args) {
-    (void) args;
+CASE(views_are_in_logical_order) {
     CHECK(lastuse_set_dump("turned,part,strided", FOLDER), "%s", lastuse_last_error());
     struct subject       s  = subject_new();
     struct ggml_tensor * in = input(&s, GGML_TYPE_F32, "in", 6);
@@ -252,8 +248,7 @@ static void views_are_in_logical_order(struct case_args args) {
 // Values that are gone
 // ---------------------------------------------------------------------------------------------------
 
-static void in_place_result_is_what_remains(struct case_args args) {
-    (void) args;
+CASE(in_place_result_is_what_remains) {
     CHECK(lastuse_set_dump("first,second", FOLDER), "%s", lastuse_last_error());
     struct subject       s      = subject_new();
     struct ggml_tensor * in     = input(&s, GGML_TYPE_F32, "in", 2);
@@ -271,8 +266,7 @@ static void in_place_result_is_what_remains(struct case_args args) {
 }
 
 // The graph was planned before the names were set, so `a` is overwritten: it is not written, but `d` is.
-static void overwritten_tensor_is_refused(struct case_args args) {
-    (void) args;
+CASE(overwritten_tensor_is_refused) {
     struct log_capture   log;
     struct subject       s  = subject_new();
     struct ggml_tensor * in = build_chain(&s);
@@ -299,8 +293,7 @@ static void overwritten_tensor_is_refused(struct case_args args) {
 // Errors
 // ---------------------------------------------------------------------------------------------------
 
-static void wrong_settings_are_refused(struct case_args args) {
-    (void) args;
+CASE(wrong_settings_are_refused) {
     CHECK(!lastuse_set_dump("a,,b", FOLDER), "a name is empty");
     CHECK(strstr(lastuse_last_error(), "lastuse_set_dump: pattern 2 of \"a,,b\" is empty") != NULL, "%s",
           lastuse_last_error());
@@ -320,8 +313,7 @@ static void wrong_settings_are_refused(struct case_args args) {
     subject_free(&s);
 }
 
-static void names_are_suggested_once(struct case_args args) {
-    (void) args;
+CASE(names_are_suggested_once) {
     struct log_capture   log;
     struct subject       s  = subject_new();
     struct ggml_tensor * in = build_chain(&s);
@@ -343,8 +335,7 @@ static void names_are_suggested_once(struct case_args args) {
 }
 
 // The program goes on, and later runs are written again.
-static void full_disk_leaves_no_half_files(struct case_args args) {
-    (void) args;
+CASE(full_disk_leaves_no_half_files) {
     signal(SIGXFSZ, SIG_IGN);
     expect_chain(1, 1.0f);
     struct rlimit small = { .rlim_cur = 600, .rlim_max = RLIM_INFINITY };
@@ -368,17 +359,3 @@ static void full_disk_leaves_no_half_files(struct case_args args) {
     subject_free(&s);
     printf("dumped %s\n", FOLDER);
 }
-
-static const struct test_case CASES[] = {
-    CASE(static_graph_has_a_folder_for_each_run),
-    CASE(fused_nodes_are_computed_apart),
-    CASE(types_are_those_of_numpy_or_converted),
-    CASE(views_are_in_logical_order),
-    CASE(in_place_result_is_what_remains),
-    CASE(overwritten_tensor_is_refused),
-    CASE(wrong_settings_are_refused),
-    CASE(names_are_suggested_once),
-    CASE(full_disk_leaves_no_half_files),
-};
-
-TEST_MAIN(CASES)

@@ -2,7 +2,7 @@
 //
 //   effort_settings <case>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
@@ -62,8 +62,7 @@ static void allocate(ggml_gallocr_t galloc, struct built built) {
     CHECK_PLAN(built.graph, "%d nodes", built.graph->n_nodes);
 }
 
-static void more_effort_needs_less_memory(struct case_args args) {
-    (void) args;
+CASE(more_effort_needs_less_memory) {
     struct built   built  = hard_graph();
     ggml_gallocr_t galloc = new_allocator_with(AMPLE);
     size_t         ample  = reserved(galloc, built);
@@ -77,8 +76,7 @@ static void more_effort_needs_less_memory(struct case_args args) {
 }
 
 // Results do not depend on it.
-static void same_values_with_every_effort(struct case_args args) {
-    (void) args;
+CASE(same_values_with_every_effort) {
     ggml_backend_t cpu = new_cpu(2);
     for (uint64_t seed = 515; seed < 535; seed++) {
         struct built   built[2]  = { graph_of_lifetimes(seed), graph_of_lifetimes(seed) };
@@ -96,8 +94,7 @@ static void same_values_with_every_effort(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-static void more_effort_never_needs_more_memory(struct case_args args) {
-    (void) args;
+CASE(more_effort_never_needs_more_memory) {
     int smaller = 0;
     for (uint64_t seed = 500; seed < 600; seed++) {
         struct built   built  = graph_of_lifetimes(seed);
@@ -116,8 +113,7 @@ static void more_effort_never_needs_more_memory(struct case_args args) {
 // How it is set
 
 // The next graph is planned anew; the buffer stays.
-static void effort_changes_from_the_next_plan_on(struct case_args args) {
-    (void) args;
+CASE(effort_changes_from_the_next_plan_on) {
     size_t         more   = size_by_default();
     size_t         less   = size_with(AMPLE);
     struct built   built  = hard_graph();
@@ -135,8 +131,7 @@ static void effort_changes_from_the_next_plan_on(struct case_args args) {
     built_free(built);
 }
 
-static void several_types_need_a_reserve(struct case_args args) {
-    (void) args;
+CASE(several_types_need_a_reserve) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "another", 64, 0);
     ggml_backend_buffer_type_t types[2] = { ggml_backend_cpu_buffer_type(), dummy_buft_type(&dummy) };
@@ -152,8 +147,7 @@ static void several_types_need_a_reserve(struct case_args args) {
 }
 
 // Each setting leaves the other as it is.
-static void rules_and_effort_do_not_mix(struct case_args args) {
-    (void) args;
+CASE(rules_and_effort_do_not_mix) {
     ggml_gallocr_t galloc = new_allocator_with(AMPLE);
     CHECK(lastuse_gallocr_set_rules(galloc, "ggml"), "ggml is known");
     struct built hard = hard_graph();
@@ -169,8 +163,7 @@ static void rules_and_effort_do_not_mix(struct case_args args) {
     built_free(norm);
 }
 
-static void effort_of_the_process_is_that_of_new_allocators(struct case_args args) {
-    (void) args;
+CASE(effort_of_the_process_is_that_of_new_allocators) {
     size_t         more = size_by_default();
     size_t         less = size_with(AMPLE);
     ggml_gallocr_t old  = new_allocator();
@@ -186,8 +179,7 @@ static void effort_of_the_process_is_that_of_new_allocators(struct case_args arg
 }
 
 // Its report has the sizes of allocators made from now on.
-static void reorder_plans_with_the_effort_of_the_process(struct case_args args) {
-    (void) args;
+CASE(reorder_plans_with_the_effort_of_the_process) {
     struct lastuse_reorder_report report = { .struct_size = sizeof(report) };
     struct built                  built  = hard_graph();
     for (int has_type = 0; has_type < 2; has_type++) {
@@ -205,8 +197,7 @@ static void reorder_plans_with_the_effort_of_the_process(struct case_args args) 
 
 // The environment: read with the first call of the process.
 
-static void environment_sets_effort(struct case_args args) {
-    (void) args;
+CASE(environment_sets_effort) {
     static struct log_capture log;
     setenv("LASTUSE_EFFORT", " 20000000 ", 1);
     log_capture_start(&log);
@@ -232,13 +223,11 @@ static void default_by_environment(const char * value) {
     CHECK(size == size_with(0), "LASTUSE_EFFORT=%s has some effect", value);
 }
 
-static void zero_in_the_environment_is_the_default(struct case_args args) {
-    (void) args;
+CASE(zero_in_the_environment_is_the_default) {
     default_by_environment("0");
 }
 
-static void empty_environment_is_the_default(struct case_args args) {
-    (void) args;
+CASE(empty_environment_is_the_default) {
     default_by_environment("");
 }
 
@@ -256,24 +245,20 @@ static void no_effect_in_environment(const char * value) {
     CHECK(size == size_with(0), "LASTUSE_EFFORT has some effect");
 }
 
-static void word_in_the_environment_is_reported(struct case_args args) {
-    (void) args;
+CASE(word_in_the_environment_is_reported) {
     no_effect_in_environment("much");
 }
 
-static void negative_environment_is_reported(struct case_args args) {
-    (void) args;
+CASE(negative_environment_is_reported) {
     no_effect_in_environment("-20000000");
 }
 
-static void too_large_environment_is_reported(struct case_args args) {
-    (void) args;
+CASE(too_large_environment_is_reported) {
     no_effect_in_environment("18446744073709551616");
 }
 
 // A wrong value of one variable does not affect the other.
-static void both_variables_are_read(struct case_args args) {
-    (void) args;
+CASE(both_variables_are_read) {
     static struct log_capture log;
     setenv("LASTUSE_RULES", "colums", 1);
     setenv("LASTUSE_EFFORT", "20000000", 1);
@@ -283,23 +268,3 @@ static void both_variables_are_read(struct case_args args) {
     CHECK(log.count == 1 && log_capture_has(&log, "LASTUSE_RULES"), "%d lines: %s", log.count, log.lines[0]);
     CHECK(size == size_with(AMPLE), "LASTUSE_EFFORT has no effect");
 }
-
-static const struct test_case CASES[] = {
-    CASE(more_effort_needs_less_memory),
-    CASE(same_values_with_every_effort),
-    CASE(more_effort_never_needs_more_memory),
-    CASE(effort_changes_from_the_next_plan_on),
-    CASE(several_types_need_a_reserve),
-    CASE(rules_and_effort_do_not_mix),
-    CASE(effort_of_the_process_is_that_of_new_allocators),
-    CASE(reorder_plans_with_the_effort_of_the_process),
-    CASE(environment_sets_effort),
-    CASE(zero_in_the_environment_is_the_default),
-    CASE(empty_environment_is_the_default),
-    CASE(word_in_the_environment_is_reported),
-    CASE(negative_environment_is_reported),
-    CASE(too_large_environment_is_reported),
-    CASE(both_variables_are_read),
-};
-
-TEST_MAIN(CASES)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
@@ -52,8 +52,7 @@ static void check_contains(const char * text, const char * part) {
     CHECK(strstr(text, part) != NULL, "\"%s\" is not in\n%s", part, text);
 }
 
-static void peak_is_explained(struct case_args args) {
-    (void) args;
+CASE(peak_is_explained) {
     struct built   b      = graph_that_waits();
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     char *         text   = explained(galloc, b.graph);
@@ -69,8 +68,7 @@ static void peak_is_explained(struct case_args args) {
 }
 
 // Tensors that this allocator placed are explained as if they had no memory.
-static void allocation_does_not_change_the_explanation(struct case_args args) {
-    (void) args;
+CASE(allocation_does_not_change_the_explanation) {
     struct built   b      = graph_that_waits();
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     char *         before = explained(galloc, b.graph);
@@ -83,8 +81,7 @@ static void allocation_does_not_change_the_explanation(struct case_args args) {
     ggml_free(b.ctx);
 }
 
-static void nothing_is_allocated_or_planned(struct case_args args) {
-    (void) args;
+CASE(nothing_is_allocated_or_planned) {
     struct built      b = graph_that_waits();
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", 32, 0);
@@ -101,8 +98,7 @@ static void nothing_is_allocated_or_planned(struct case_args args) {
 }
 
 // The second id repeats the type of the first.
-static void buffers_are_those_of_the_latest_reservation(struct case_args args) {
-    (void) args;
+CASE(buffers_are_those_of_the_latest_reservation) {
     struct built      b = graph_that_waits();
     struct dummy_buft dummies[2];
     dummy_buft_init(&dummies[0], "first", 32, 0);
@@ -122,8 +118,7 @@ static void buffers_are_those_of_the_latest_reservation(struct case_args args) {
     ggml_free(b.ctx);
 }
 
-static void graph_that_is_too_large_is_refused(struct case_args args) {
-    (void) args;
+CASE(graph_that_is_too_large_is_refused) {
     struct built         b    = room();
     struct ggml_tensor * huge = input(b, (int64_t) 1 << 60, "huge");
     ggml_build_forward_expand(b.graph, ggml_add(b.ctx, ggml_sqr(b.ctx, huge), input(b, (int64_t) 1 << 60, "other")));
@@ -134,8 +129,7 @@ static void graph_that_is_too_large_is_refused(struct case_args args) {
     ggml_free(b.ctx);
 }
 
-static void empty_graph_has_no_peak(struct case_args args) {
-    (void) args;
+CASE(empty_graph_has_no_peak) {
     struct built   b      = room();
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     char *         text   = explained(galloc, b.graph);
@@ -146,8 +140,7 @@ static void empty_graph_has_no_peak(struct case_args args) {
     ggml_free(b.ctx);
 }
 
-static void only_lastuse_explains(struct case_args args) {
-    (void) args;
+CASE(only_lastuse_explains) {
     struct built   b      = graph_that_waits();
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     char *         text   = lastuse_gallocr_explain(galloc, b.graph);
@@ -159,15 +152,3 @@ static void only_lastuse_explains(struct case_args args) {
     ggml_gallocr_free(galloc);
     ggml_free(b.ctx);
 }
-
-static const struct test_case CASES[] = {
-    CASE(peak_is_explained),
-    CASE(allocation_does_not_change_the_explanation),
-    CASE(nothing_is_allocated_or_planned),
-    CASE(buffers_are_those_of_the_latest_reservation),
-    CASE(graph_that_is_too_large_is_refused),
-    CASE(empty_graph_has_no_peak),
-    CASE(only_lastuse_explains),
-};
-
-TEST_MAIN(CASES)

@@ -3,7 +3,7 @@
 //
 //   failures <case>
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -125,18 +125,15 @@ static void fail_types(const struct allocator_api * api) {
     fail_everywhere(api, dummies, 2, node_ids, 4); // 4 tensors each: the input is in type 0
 }
 
-static void every_failure_in_one_chunk(struct case_args args) {
-    (void) args;
+CASE(every_failure_in_one_chunk) {
     on_both(fail_one_chunk);
 }
 
-static void every_failure_in_several_chunks(struct case_args args) {
-    (void) args;
+CASE(every_failure_in_several_chunks) {
     on_both(fail_chunks);
 }
 
-static void every_failure_in_two_types(struct case_args args) {
-    (void) args;
+CASE(every_failure_in_two_types) {
     on_both(fail_types);
 }
 
@@ -161,8 +158,7 @@ static void log_failed_reserve(const struct allocator_api * api, size_t max_size
 }
 
 // Programs look for this line: it names the type and the size of all its chunks together.
-static void failure_is_logged_like_upstream(struct case_args args) {
-    (void) args;
+CASE(failure_is_logged_like_upstream) {
     static const size_t       max_sizes[] = { 0, 4 * BYTES }; // one chunk, and 10 tensors in three
     static struct log_capture ours;
     static struct log_capture theirs;
@@ -198,14 +194,12 @@ static void fail_to_grow(const struct allocator_api * api) {
     check_no_leak(&dummy);
 }
 
-static void failed_growth_leaves_a_usable_allocator(struct case_args args) {
-    (void) args;
+CASE(failed_growth_leaves_a_usable_allocator) {
     on_both(fail_to_grow);
 }
 
 // The required size is reported while there is no memory, and afterwards.
-static void wanted_size_per_type(struct case_args args) {
-    (void) args;
+CASE(wanted_size_per_type) {
     static const int  node_ids[5] = { 0, 1, 1, 1, 1 };
     struct dummy_buft dummies[2];
     dummy_buft_init(&dummies[0], "first", ALIGNMENT, 0);
@@ -228,8 +222,7 @@ static void wanted_size_per_type(struct case_args args) {
 }
 
 // A tensor that its backend could not prepare is not usable. (Upstream returns true.)
-static void failed_init_tensor_is_not_success(struct case_args args) {
-    (void) args;
+CASE(failed_init_tensor_is_not_success) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
@@ -266,8 +259,7 @@ static void grow_under_a_cap(const struct allocator_api * api) {
     check_no_leak(&dummy);
 }
 
-static void old_buffer_is_freed_first(struct case_args args) {
-    (void) args;
+CASE(old_buffer_is_freed_first) {
     on_both(grow_under_a_cap);
 }
 
@@ -297,8 +289,7 @@ static void look_at_chunks(const struct allocator_api * api) {
     check_no_leak(&dummy);
 }
 
-static void chunks_are_prepared_and_reset(struct case_args args) {
-    (void) args;
+CASE(chunks_are_prepared_and_reset) {
     on_both(look_at_chunks);
 }
 
@@ -321,8 +312,7 @@ static void leave_a_type_empty(const struct allocator_api * api) {
     check_no_leak(&dummies[1]);
 }
 
-static void unused_type_is_not_called(struct case_args args) {
-    (void) args;
+CASE(unused_type_is_not_called) {
     on_both(leave_a_type_empty);
 }
 
@@ -357,8 +347,7 @@ static void repeat_a_type(const struct allocator_api * api) {
     check_no_leak(&dummies[1]);
 }
 
-static void repeated_type_is_counted_once(struct case_args args) {
-    (void) args;
+CASE(repeated_type_is_counted_once) {
     on_both(repeat_a_type);
 }
 
@@ -381,8 +370,7 @@ static void exceed_the_maximum(const struct allocator_api * api) {
     check_no_leak(&dummy);
 }
 
-static void oversized_tensor_gets_its_own_chunk(struct case_args args) {
-    (void) args;
+CASE(oversized_tensor_gets_its_own_chunk) {
     on_both(exceed_the_maximum);
 }
 
@@ -403,14 +391,12 @@ static void run_out_of_chunks(const struct allocator_api * api) {
     check_no_leak(&dummy);
 }
 
-static void sixteen_chunks_at_most(struct case_args args) {
-    (void) args;
+CASE(sixteen_chunks_at_most) {
     on_both(run_out_of_chunks);
 }
 
 // Over RPC each query is a round trip. (Upstream queries several times.)
-static void sizes_are_queried_once(struct case_args args) {
-    (void) args;
+CASE(sizes_are_queried_once) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct all_live live   = all_live_new(30);
@@ -462,8 +448,7 @@ static void place_with_extra_bytes(const struct allocator_api * api) {
     place_tensors(api, ALIGNMENT, extra_for_leafs);
 }
 
-static void extra_bytes_are_kept_free(struct case_args args) {
-    (void) args;
+CASE(extra_bytes_are_kept_free) {
     on_both(place_with_extra_bytes);
 }
 
@@ -473,28 +458,6 @@ static void place_with_alignments(const struct allocator_api * api) {
     }
 }
 
-static void every_alignment_is_kept(struct case_args args) {
-    (void) args;
+CASE(every_alignment_is_kept) {
     on_both(place_with_alignments);
 }
-
-static const struct test_case CASES[] = {
-    CASE(every_failure_in_one_chunk),
-    CASE(every_failure_in_several_chunks),
-    CASE(every_failure_in_two_types),
-    CASE(failure_is_logged_like_upstream),
-    CASE(failed_growth_leaves_a_usable_allocator),
-    CASE(wanted_size_per_type),
-    CASE(failed_init_tensor_is_not_success),
-    CASE(old_buffer_is_freed_first),
-    CASE(chunks_are_prepared_and_reset),
-    CASE(unused_type_is_not_called),
-    CASE(repeated_type_is_counted_once),
-    CASE(oversized_tensor_gets_its_own_chunk),
-    CASE(sixteen_chunks_at_most),
-    CASE(sizes_are_queried_once),
-    CASE(extra_bytes_are_kept_free),
-    CASE(every_alignment_is_kept),
-};
-
-TEST_MAIN(CASES)

@@ -9,7 +9,7 @@
 // Faults are shown by data where possible: the graph is built twice, once for the allocator and once with memory of
 // its own for every tensor, and both must compute the same bytes.
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -192,7 +192,7 @@ static void build_wiring(struct ggml_context * ctx, struct ggml_cgraph * graph, 
     ggml_build_forward_expand(graph, out);
 }
 
-static void stale_plan_wiring(struct case_args args) {
+CASE(stale_plan_wiring) {
     run_with_stale_plan(api_of(args), build_wiring);
 }
 
@@ -206,7 +206,7 @@ static void build_output_flag(struct ggml_context * ctx, struct ggml_cgraph * gr
     end_with(graph, out);
 }
 
-static void stale_plan_flags(struct case_args args) {
+CASE(stale_plan_flags) {
     run_with_stale_plan(api_of(args), build_output_flag);
 }
 
@@ -225,7 +225,7 @@ static void build_view_root(struct ggml_context * ctx, struct ggml_cgraph * grap
     ggml_build_forward_expand(graph, out);
 }
 
-static void stale_plan_view_root(struct case_args args) {
+CASE(stale_plan_view_root) {
     run_with_stale_plan(api_of(args), build_view_root);
 }
 
@@ -236,7 +236,7 @@ static void build_op(struct ggml_context * ctx, struct ggml_cgraph * graph, bool
     end_with(graph, out);
 }
 
-static void stale_plan_op(struct case_args args) {
+CASE(stale_plan_op) {
     run_with_stale_plan(api_of(args), build_op);
 }
 
@@ -252,7 +252,7 @@ static void build_broadcast(struct ggml_context * ctx, struct ggml_cgraph * grap
     end_with(graph, out);
 }
 
-static void stale_plan_in_place_broadcast(struct case_args args) {
+CASE(stale_plan_in_place_broadcast) {
     run_with_stale_plan(api_of(args), build_broadcast);
 }
 
@@ -266,7 +266,7 @@ static void build_larger_leaf(struct ggml_context * ctx, struct ggml_cgraph * gr
     ggml_build_forward_expand(graph, out);
 }
 
-static void stale_plan_unread_leaf_grew(struct case_args args) {
+CASE(stale_plan_unread_leaf_grew) {
     run_with_stale_plan(api_of(args), build_larger_leaf);
 }
 
@@ -281,7 +281,7 @@ static void build_external_leaf(struct ggml_context * ctx, struct ggml_cgraph * 
     ggml_build_forward_expand(graph, out);
 }
 
-static void stale_plan_external_leaf(struct case_args args) {
+CASE(stale_plan_external_leaf) {
     run_with_stale_plan(api_of(args), build_external_leaf);
 }
 
@@ -293,7 +293,7 @@ static void build_chain(struct ggml_context * ctx, struct ggml_cgraph * graph, b
     end_with(graph, out);
 }
 
-static void size_then_alloc(struct case_args args) {
+CASE(size_then_alloc) {
     const struct allocator_api * api    = api_of(args);
     struct built                 built  = build(build_chain, false, false);
     ggml_gallocr_t               galloc = api->new(ggml_backend_cpu_buffer_type());
@@ -306,7 +306,7 @@ static void size_then_alloc(struct case_args args) {
     ggml_free(built.ctx);
 }
 
-static void failed_reserve_then_alloc(struct case_args args) {
+CASE(failed_reserve_then_alloc) {
     const struct allocator_api * api   = api_of(args);
     struct built                 built = build(build_chain, false, false);
     struct dummy_buft            dummy;
@@ -326,7 +326,7 @@ static void failed_reserve_then_alloc(struct case_args args) {
 }
 
 // ggml-alloc does not report the required size.
-static void wanted_size_after_failure(struct case_args args) {
+CASE(wanted_size_after_failure) {
     const struct allocator_api * api   = api_of(args);
     struct built                 built = build(build_chain, false, false);
     struct dummy_buft            dummy;
@@ -365,7 +365,7 @@ static void build_many_holes(struct ggml_context * ctx, struct ggml_cgraph * gra
     end_with(graph, sum);
 }
 
-static void out_of_free_blocks(struct case_args args) {
+CASE(out_of_free_blocks) {
     run_with_fresh_plan(api_of(args), build_many_holes);
 }
 
@@ -379,7 +379,7 @@ static void build_unlisted_sources(struct ggml_context * ctx, struct ggml_cgraph
     ggml_graph_add_node(graph, out);
 }
 
-static void hash_set_full(struct case_args args) {
+CASE(hash_set_full) {
     run_with_fresh_plan(api_of(args), build_unlisted_sources);
 }
 
@@ -390,7 +390,7 @@ static void build_zero_sizes(struct ggml_context * ctx, struct ggml_cgraph * gra
     end_with(graph, out);
 }
 
-static void only_zero_sizes(struct case_args args) {
+CASE(only_zero_sizes) {
     run_with_fresh_plan(api_of(args), build_zero_sizes);
 }
 
@@ -404,7 +404,7 @@ static void build_reshaped(struct ggml_context * ctx, struct ggml_cgraph * graph
     end_with(graph, out);
 }
 
-static void in_place_through_view(struct case_args args) {
+CASE(in_place_through_view) {
     const struct allocator_api * api    = api_of(args);
     struct built                 built  = build(build_reshaped, false, false);
     ggml_gallocr_t               galloc = api->new(ggml_backend_cpu_buffer_type());
@@ -429,7 +429,7 @@ static void build_output_view(struct ggml_context * ctx, struct ggml_cgraph * gr
     end_with(graph, out);
 }
 
-static void output_view(struct case_args args) {
+CASE(output_view) {
     run_with_fresh_plan(api_of(args), build_output_view);
 }
 
@@ -452,27 +452,6 @@ static void build_marker(struct ggml_context * ctx, struct ggml_cgraph * graph, 
     ggml_build_forward_expand(graph, out);
 }
 
-static void marker_before_producer(struct case_args args) {
+CASE(marker_before_producer) {
     run_with_fresh_plan(api_of(args), build_marker);
 }
-
-static const struct test_case CASES[] = {
-    CASE(stale_plan_wiring),
-    CASE(stale_plan_flags),
-    CASE(stale_plan_view_root),
-    CASE(stale_plan_op),
-    CASE(stale_plan_in_place_broadcast),
-    CASE(stale_plan_unread_leaf_grew),
-    CASE(stale_plan_external_leaf),
-    CASE(size_then_alloc),
-    CASE(failed_reserve_then_alloc),
-    CASE(wanted_size_after_failure),
-    CASE(out_of_free_blocks),
-    CASE(hash_set_full),
-    CASE(only_zero_sizes),
-    CASE(in_place_through_view),
-    CASE(output_view),
-    CASE(marker_before_producer),
-};
-
-TEST_MAIN(CASES)

@@ -6,7 +6,7 @@
 // Each seed is one more shape and number of threads for everything. Without seeds only fixed shapes are tested. Prints
 // how many results were compared.
 
-#include "check.h"
+#include "cases.h"
 #include "ggml-cpu.h"
 #include "in_place.h"
 #include "random_graph/random.h"
@@ -183,31 +183,31 @@ static void test_rules(const struct rules * rules, struct case_args args) {
     bench_free(&bench);
 }
 
-static void elementwise(struct case_args args) {
+CASE(elementwise) {
     test_rules(&ELEMENTWISE_RULES, args);
 }
 
-static void binary(struct case_args args) {
+CASE(binary) {
     test_rules(&BINARY_RULES, args);
 }
 
-static void rows(struct case_args args) {
+CASE(rows) {
     test_rules(&ROW_RULES, args);
 }
 
-static void gates(struct case_args args) {
+CASE(gates) {
     test_rules(&GATE_RULES, args);
 }
 
-static void copies(struct case_args args) {
+CASE(copies) {
     test_rules(&COPY_RULES, args);
 }
 
-static void backward(struct case_args args) {
+CASE(backward) {
     test_rules(&BACKWARD_RULES, args);
 }
 
-static void parts(struct case_args args) {
+CASE(parts) {
     test_rules(&PART_RULES, args);
 }
 
@@ -239,8 +239,7 @@ static void count_breaks(struct bench * bench, const struct rule * rule, struct 
     bench->n_runs += n_breaks;
 }
 
-static void breaking(struct case_args args) {
-    (void) args;
+CASE(breaking) {
     struct bench bench = bench_new();
     for (int i = 0; i < BREAKING_RULES.count; i++) {
         if (applies(&bench, &BREAKING_RULES.items[i])) {
@@ -250,16 +249,3 @@ static void breaking(struct case_args args) {
     printf("breaks=%lld\n", bench.n_runs);
     bench_free(&bench);
 }
-
-static const struct test_case CASES[] = {
-    CASE(elementwise),
-    CASE(binary),
-    CASE(rows),
-    CASE(gates),
-    CASE(copies),
-    CASE(backward),
-    CASE(parts),
-    CASE(breaking),
-};
-
-TEST_MAIN(CASES)

@@ -3,7 +3,7 @@
 //
 //   keep_inputs <case> [first seed] [number of seeds]
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "fuzz.h"
 #include "fuzz/ways.h"
@@ -91,8 +91,7 @@ static void check_kept(ggml_gallocr_t galloc, struct model m, bool is_kept, cons
     model_free(m);
 }
 
-static void set_once_and_computed_again(struct case_args args) {
-    (void) args;
+CASE(set_once_and_computed_again) {
     struct model   m        = model_new(N_TOKENS);
     ggml_gallocr_t upstream = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(upstream_ggml_gallocr_alloc_graph(upstream, m.graph), "upstream allocates it");
@@ -108,8 +107,7 @@ static void set_once_and_computed_again(struct case_args args) {
 }
 
 // Each begins as a scheduler does not.
-static void each_direct_use(struct case_args args) {
-    (void) args;
+CASE(each_direct_use) {
     ggml_backend_buffer_type_t type     = ggml_backend_cpu_buffer_type();
     int                        ids[64]  = { 0 };
     for (int way = 0; way < 5; way++) {
@@ -137,8 +135,7 @@ static void each_direct_use(struct case_args args) {
     model_free(m);
 }
 
-static void a_word_switches_it(struct case_args args) {
-    (void) args;
+CASE(a_word_switches_it) {
     static const struct {
         const char * rules;
         bool         is_kept;
@@ -157,8 +154,7 @@ static void a_word_switches_it(struct case_args args) {
 }
 
 // Programs with a scheduler set their inputs before each run.
-static void schedulers_need_the_word(struct case_args args) {
-    (void) args;
+CASE(schedulers_need_the_word) {
     struct model m = model_new(N_TOKENS);
     CHECK(size_in_scheduler(m.graph) == SMALLER, "%zu bytes", size_in_scheduler(m.graph));
     CHECK(lastuse_set_rules("keep-inputs"), "the rule is known");
@@ -180,8 +176,7 @@ static void schedulers_need_the_word(struct case_args args) {
 }
 
 // The plan of a large graph serves a much smaller one, or that one gets its own: in ggml's memory x is intact.
-static void smaller_graphs_keep_theirs(struct case_args args) {
-    (void) args;
+CASE(smaller_graphs_keep_theirs) {
     for (int64_t tokens = 1; tokens <= N_TOKENS; tokens++) {
         struct model   large  = model_new(N_TOKENS);
         struct model   small  = model_new(tokens);
@@ -228,8 +223,7 @@ static int messages(ggml_backend_t cpu, enum setting setting) {
     return count;
 }
 
-static void a_guard_names_inputs_that_are_not_set_again(struct case_args args) {
-    (void) args;
+CASE(a_guard_names_inputs_that_are_not_set_again) {
     ggml_backend_t cpu = new_cpu(1);
     CHECK(messages(cpu, ONCE) == 1, "not named once");
     CHECK(messages(cpu, EACH_TIME) == 0, "an input that is set again is named");
@@ -237,7 +231,7 @@ static void a_guard_names_inputs_that_are_not_set_again(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-static void random_graphs(struct case_args args) {
+CASE(random_graphs) {
     ggml_backend_t cpu   = new_cpu(1);
     long long      first = case_number(args, 0, 1);
     long long      count = case_number(args, 1, 400);
@@ -247,15 +241,3 @@ static void random_graphs(struct case_args args) {
     }
     ggml_backend_free(cpu);
 }
-
-static const struct test_case CASES[] = {
-    CASE(set_once_and_computed_again),
-    CASE(each_direct_use),
-    CASE(a_word_switches_it),
-    CASE(schedulers_need_the_word),
-    CASE(smaller_graphs_keep_theirs),
-    CASE(a_guard_names_inputs_that_are_not_set_again),
-    CASE(random_graphs),
-};
-
-TEST_MAIN(CASES)

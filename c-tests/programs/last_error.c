@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
@@ -104,48 +104,41 @@ static void check_error_of(const char * function) {
 #define FAILS_WITH_MINUS_1(function, ...) FAILS(function, int, function(__VA_ARGS__), result == -1)
 
 // A case, named after the function.
-#define FAILING(function) static void function##_fails(struct case_args args)
+#define FAILING(function) CASE(function##_fails)
 
 FAILING(ggml_backend_alloc_ctx_tensors) {
-    (void) args;
     struct ggml_context * ctx = a_context();
     ggml_new_tensor_1d(ctx, GGML_TYPE_I8, (int64_t) 1 << 50);
     FAILS_WITH_NULL(ggml_backend_alloc_ctx_tensors, ctx, new_cpu(1));
 }
 
 FAILING(ggml_backend_alloc_ctx_tensors_from_buft) {
-    (void) args;
     struct ggml_context * ctx = a_context();
     a_tensor(ctx);
     FAILS_WITH_NULL(ggml_backend_alloc_ctx_tensors_from_buft, ctx, a_full_type());
 }
 
 FAILING(ggml_dependency) {
-    (void) args;
     struct ggml_context * ctx = a_context();
     struct ggml_tensor *  t   = a_tensor(ctx);
     FAILS_WITH_NULL(ggml_dependency, ctx, t, t);
 }
 
 FAILING(ggml_gallocr_alloc_graph) {
-    (void) args;
     ggml_backend_buffer_type_t two[2] = { ggml_backend_cpu_buffer_type(), a_full_type() };
     FAILS(ggml_gallocr, bool, ggml_gallocr_alloc_graph(ggml_gallocr_new(a_full_type()), a_graph()), !result);
     FAILS_WITH_FALSE(ggml_gallocr_alloc_graph, ggml_gallocr_new_n(two, 2), a_graph()); // never reserved
 }
 
 FAILING(ggml_gallocr_reserve) {
-    (void) args;
     FAILS_WITH_FALSE(ggml_gallocr_reserve, ggml_gallocr_new(a_full_type()), a_graph());
 }
 
 FAILING(ggml_gallocr_reserve_n) {
-    (void) args;
     FAILS_WITH_FALSE(ggml_gallocr_reserve_n, ggml_gallocr_new(a_full_type()), a_graph(), NULL, NULL);
 }
 
 FAILING(ggml_tallocr_alloc) {
-    (void) args;
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", 64, 0);
     struct ggml_tallocr tallocr = ggml_tallocr_new(ggml_backend_buft_alloc_buffer(dummy_buft_type(&dummy), 4096));
@@ -159,13 +152,11 @@ static struct lastuse_accounting * an_accounting(void) {
 }
 
 FAILING(lastuse_accounting_device) {
-    (void) args;
     struct lastuse_device_sums sums = { .struct_size = sizeof(sums) };
     FAILS_WITH_FALSE(lastuse_accounting_device, an_accounting(), 1000, &sums);
 }
 
 FAILING(lastuse_accounting_new) {
-    (void) args;
     ggml_backend_buffer_t           parts[2] = { a_buffer(), a_buffer() };
     ggml_backend_buffer_t           both     = ggml_backend_multi_buffer_alloc_buffer(parts, 2);
     struct lastuse_accounting_params params  = { .struct_size = sizeof(params) };
@@ -175,52 +166,42 @@ FAILING(lastuse_accounting_new) {
 }
 
 FAILING(lastuse_accounting_text) {
-    (void) args;
     FAILS_WITH_NULL(lastuse_accounting_text, an_accounting(), "nonsense");
 }
 
 FAILING(lastuse_accounting_write) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_accounting_write, an_accounting(), "/");
 }
 
 FAILING(lastuse_buffer_note) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_buffer_note, a_buffer(), 1, false);
 }
 
 FAILING(lastuse_buffer_note_free) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_buffer_note_free, a_buffer());
 }
 
 FAILING(lastuse_context_free) {
-    (void) args;
     FAILS(lastuse_context_free, bool, (lastuse_context_free(a_context()), true), result);
 }
 
 FAILING(lastuse_context_new) {
-    (void) args;
     FAILS_WITH_NULL(lastuse_context_new, (enum lastuse_context_kind) 7, NULL);
 }
 
 FAILING(lastuse_context_realize) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_context_realize, NULL);
 }
 
 FAILING(lastuse_gallocr_explain) {
-    (void) args;
     FAILS_WITH_NULL(lastuse_gallocr_explain, an_allocator(), a_huge_graph());
 }
 
 FAILING(lastuse_gallocr_set_rules) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_gallocr_set_rules, an_allocator(), "nonsense");
 }
 
 FAILING(lastuse_graph_compute_guarded) {
-    (void) args;
     struct ggml_cgraph * graph = a_graph();
     CHECK(ggml_gallocr_alloc_graph(an_allocator(), graph), "not allocated");
     FAILS(lastuse_graph_compute_guarded, int, lastuse_graph_compute_guarded(a_stopped_backend(), graph),
@@ -228,7 +209,6 @@ FAILING(lastuse_graph_compute_guarded) {
 }
 
 FAILING(lastuse_graph_dump) {
-    (void) args;
     CHECK(lastuse_set_dump("*", "/proc"), "%s", lastuse_last_error()); // where no file can be created
     struct ggml_cgraph * graph = a_graph();
     CHECK(ggml_gallocr_alloc_graph(an_allocator(), graph), "not allocated");
@@ -236,40 +216,34 @@ FAILING(lastuse_graph_dump) {
 }
 
 FAILING(lastuse_graph_measure) {
-    (void) args;
     ggml_backend_buffer_type_t type = ggml_backend_cpu_buffer_type();
     size_t                     size;
     FAILS_WITH_FALSE(lastuse_graph_measure, NULL, &type, 1, NULL, NULL, &size, NULL);
 }
 
 FAILING(lastuse_graph_measure_many) {
-    (void) args;
     ggml_backend_buffer_type_t type = ggml_backend_cpu_buffer_type();
     size_t                     size;
     FAILS_WITH_FALSE(lastuse_graph_measure_many, NULL, 0, &type, 1, NULL, NULL, &size, NULL);
 }
 
 FAILING(lastuse_graph_recompute) {
-    (void) args;
     struct lastuse_recompute_params params = { .struct_size = sizeof(params), .budget = 1 };
     params.buft                            = ggml_backend_cpu_buffer_type();
     FAILS_WITH_FALSE(lastuse_graph_recompute, a_context(), a_graph(), &params, NULL);
 }
 
 FAILING(lastuse_graph_reorder) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_graph_reorder, a_huge_graph(), ggml_backend_cpu_buffer_type(), 0, NULL);
 }
 
 FAILING(lastuse_graph_tile) {
-    (void) args;
     struct lastuse_tiling_params params = { .struct_size = sizeof(params), .budget = 1 };
     params.buft                        = ggml_backend_cpu_buffer_type();
     FAILS_WITH_FALSE(lastuse_graph_tile, a_context(), a_graph(), &params, NULL);
 }
 
 FAILING(lastuse_graph_verify) {
-    (void) args;
     struct ggml_cgraph * graph = a_graph();
     CHECK(ggml_gallocr_alloc_graph(an_allocator(), graph), "not allocated");
     ggml_graph_node(graph, 1)->data = ggml_graph_node(graph, 0)->data; // before it is read
@@ -287,7 +261,6 @@ static bool calls_guard(struct ggml_tensor * t, bool ask, void * guard) {
 
 // A guard that is in use neither checks nor is freed.
 FAILING(lastuse_guard_eval) {
-    (void) args;
     struct lastuse_guard *      guard;
     struct lastuse_guard_params params = { .struct_size = sizeof(params), .next = calls_guard, .next_user_data = &guard };
     struct ggml_context *       ctx    = a_context();
@@ -297,89 +270,73 @@ FAILING(lastuse_guard_eval) {
 }
 
 FAILING(lastuse_guard_new) {
-    (void) args;
     struct lastuse_guard_params params = { .struct_size = sizeof(params), .words = "nonsense" };
     FAILS_WITH_NULL(lastuse_guard_new, &params);
 }
 
 FAILING(lastuse_offload_add_item) {
-    (void) args;
     struct lastuse_offload_item item = { .struct_size = sizeof(item) };
     FAILS_WITH_MINUS_1(lastuse_offload_add_item, lastuse_offload_new(NULL), &item);
 }
 
 FAILING(lastuse_offload_apply) {
-    (void) args;
     ggml_backend_t       cpu   = new_cpu(1);
     ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 64, false, true);
     FAILS_WITH_FALSE(lastuse_offload_apply, lastuse_offload_new(NULL), 0, sched);
 }
 
 FAILING(lastuse_offload_buffer_ids) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_offload_buffer_ids, lastuse_offload_new(NULL), 0, NULL, NULL);
 }
 
 FAILING(lastuse_offload_item_device) {
-    (void) args;
     FAILS_WITH_MINUS_1(lastuse_offload_item_device, lastuse_offload_new(NULL), 0);
 }
 
 FAILING(lastuse_offload_item_rows) {
-    (void) args;
     int device;
     FAILS(lastuse_offload_item_rows, bool, lastuse_offload_item_rows(lastuse_offload_new(NULL), 0, &device) == 0, result);
 }
 
 FAILING(lastuse_offload_memory_get) {
-    (void) args;
     struct lastuse_offload_memory memory = { .struct_size = sizeof(memory) };
     FAILS_WITH_FALSE(lastuse_offload_memory_get, lastuse_offload_new(NULL), 0, &memory);
 }
 
 FAILING(lastuse_offload_new) {
-    (void) args;
     struct lastuse_offload_params params = { .struct_size = sizeof(params), .max_measurements = -1 };
     FAILS_WITH_NULL(lastuse_offload_new, &params);
 }
 
 FAILING(lastuse_offload_solve) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_offload_solve, lastuse_offload_new(NULL));
 }
 
 FAILING(lastuse_set_accounting) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_set_accounting, "/nonexistent/file.json");
 }
 
 FAILING(lastuse_set_capture) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_set_capture, "/proc/nonexistent");
 }
 
 FAILING(lastuse_set_dump) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_set_dump, "*", "/proc/nonexistent");
 }
 
 FAILING(lastuse_set_retain) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_set_retain, "\xff");
 }
 
 FAILING(lastuse_set_rules) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_set_rules, "nonsense");
 }
 
 FAILING(lastuse_set_verify) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_set_verify, "nonsense");
 }
 
 FAILING(lastuse_stats_get) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_stats_get, NULL);
 }
 
@@ -389,7 +346,6 @@ static struct lastuse_steps * stopped_steps(void) {
 }
 
 FAILING(lastuse_steps_compute) {
-    (void) args;
     FAILS(lastuse_steps_compute, int, lastuse_steps_compute(stopped_steps()), result != GGML_STATUS_SUCCESS);
 }
 
@@ -430,8 +386,7 @@ static void uses_steps(struct ggml_tensor * dst, const struct ggml_tensor * a, i
     seen->calls++;
 }
 
-static void steps_are_used_in_callbacks(struct case_args args) {
-    (void) args;
+CASE(steps_are_used_in_callbacks) {
     struct seen                 seen   = { 0 };
     struct ggml_context *       ctx    = a_context();
     struct ggml_tensor *        x      = a_tensor(ctx);
@@ -469,8 +424,7 @@ static bool uses_placement(const int * devices, int n_items, size_t * sizes, int
     return true;
 }
 
-static void a_placement_is_used_in_callbacks(struct case_args args) {
-    (void) args;
+CASE(a_placement_is_used_in_callbacks) {
     struct seen                     seen   = { 0 };
     struct lastuse_offload_params params = { .struct_size = sizeof(params), .measure = uses_placement };
     struct lastuse_offload_device host   = { .struct_size = sizeof(host), .budget = 1000 };
@@ -486,42 +440,35 @@ static void a_placement_is_used_in_callbacks(struct case_args args) {
 }
 
 FAILING(lastuse_steps_new) {
-    (void) args;
     struct lastuse_steps_params params = { .struct_size = sizeof(params) };
     FAILS_WITH_NULL(lastuse_steps_new, a_graph(), &params);
 }
 
 FAILING(lastuse_steps_step_report) {
-    (void) args;
     struct lastuse_step_memory memory = { .struct_size = sizeof(memory) };
     FAILS_WITH_FALSE(lastuse_steps_step_report, stopped_steps(), 2, &memory);
 }
 
 FAILING(lastuse_tensor_dedicate) {
-    (void) args;
     FAILS_WITH_NULL(lastuse_tensor_dedicate, an_allocator(), a_tensor(a_context()), a_buffer());
 }
 
 FAILING(lastuse_tensor_release) {
-    (void) args;
     FAILS_WITH_FALSE(lastuse_tensor_release, an_allocator(), a_tensor(a_context()));
 }
 
 FAILING(lastuse_tensor_retain_until) {
-    (void) args;
     struct ggml_tensor * t = a_tensor(a_context());
     FAILS_WITH_FALSE(lastuse_tensor_retain_until, an_allocator(), t, t);
 }
 
 FAILING(lastuse_tensor_set_output) {
-    (void) args;
     struct ggml_tensor * t = a_tensor(a_context());
     FAILS_WITH_NULL(lastuse_tensor_set_output, t, t);
 }
 
 // Functions that fail only where ggml's own allocator does the work. It is run with LASTUSE=off.
-static void functions_of_a_process_without_lastuse_fail(struct case_args args) {
-    (void) args;
+CASE(functions_of_a_process_without_lastuse_fail) {
     ggml_gallocr_t          galloc = an_allocator();
     struct lastuse_stats    stats  = { .struct_size = sizeof(stats) };
     struct ggml_tensor *    t      = a_tensor(a_context());
@@ -537,61 +484,3 @@ static void functions_of_a_process_without_lastuse_fail(struct case_args args) {
     FAILS(lastuse_set_effort, bool, (lastuse_set_effort(1), true), result);
     FAILS_WITH_FALSE(ggml_gallocr_reserve, ggml_gallocr_new(a_full_type()), a_graph());
 }
-
-static const struct test_case CASES[] = {
-    CASE(ggml_backend_alloc_ctx_tensors_fails),
-    CASE(ggml_backend_alloc_ctx_tensors_from_buft_fails),
-    CASE(ggml_dependency_fails),
-    CASE(ggml_gallocr_alloc_graph_fails),
-    CASE(ggml_gallocr_reserve_fails),
-    CASE(ggml_gallocr_reserve_n_fails),
-    CASE(ggml_tallocr_alloc_fails),
-    CASE(lastuse_accounting_device_fails),
-    CASE(lastuse_accounting_new_fails),
-    CASE(lastuse_accounting_text_fails),
-    CASE(lastuse_accounting_write_fails),
-    CASE(lastuse_buffer_note_fails),
-    CASE(lastuse_buffer_note_free_fails),
-    CASE(lastuse_context_free_fails),
-    CASE(lastuse_context_new_fails),
-    CASE(lastuse_context_realize_fails),
-    CASE(lastuse_gallocr_explain_fails),
-    CASE(lastuse_gallocr_set_rules_fails),
-    CASE(lastuse_graph_compute_guarded_fails),
-    CASE(lastuse_graph_dump_fails),
-    CASE(lastuse_graph_measure_fails),
-    CASE(lastuse_graph_measure_many_fails),
-    CASE(lastuse_graph_recompute_fails),
-    CASE(lastuse_graph_reorder_fails),
-    CASE(lastuse_graph_tile_fails),
-    CASE(lastuse_graph_verify_fails),
-    CASE(lastuse_guard_eval_fails),
-    CASE(lastuse_guard_new_fails),
-    CASE(lastuse_offload_add_item_fails),
-    CASE(lastuse_offload_apply_fails),
-    CASE(lastuse_offload_buffer_ids_fails),
-    CASE(lastuse_offload_item_device_fails),
-    CASE(lastuse_offload_item_rows_fails),
-    CASE(lastuse_offload_memory_get_fails),
-    CASE(lastuse_offload_new_fails),
-    CASE(lastuse_offload_solve_fails),
-    CASE(lastuse_set_accounting_fails),
-    CASE(lastuse_set_capture_fails),
-    CASE(lastuse_set_dump_fails),
-    CASE(lastuse_set_retain_fails),
-    CASE(lastuse_set_rules_fails),
-    CASE(lastuse_set_verify_fails),
-    CASE(lastuse_stats_get_fails),
-    CASE(lastuse_steps_compute_fails),
-    CASE(steps_are_used_in_callbacks),
-    CASE(a_placement_is_used_in_callbacks),
-    CASE(lastuse_steps_new_fails),
-    CASE(lastuse_steps_step_report_fails),
-    CASE(lastuse_tensor_dedicate_fails),
-    CASE(lastuse_tensor_release_fails),
-    CASE(lastuse_tensor_retain_until_fails),
-    CASE(lastuse_tensor_set_output_fails),
-    CASE(functions_of_a_process_without_lastuse_fail),
-};
-
-TEST_MAIN(CASES)

@@ -3,7 +3,7 @@
 //
 //   lifecycle <case>
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -70,8 +70,7 @@ static void grow_and_shrink(const struct allocator_api * api) {
     CHECK(dummy.live_buffers == 0, "%zu buffers leaked", dummy.live_buffers);
 }
 
-static void growing_and_shrinking_graphs(struct case_args args) {
-    (void) args;
+CASE(growing_and_shrinking_graphs) {
     on_both(grow_and_shrink);
 }
 
@@ -93,8 +92,7 @@ static void alternate(const struct allocator_api * api) {
     api->free(galloc);
 }
 
-static void prompt_and_decode_alternate(struct case_args args) {
-    (void) args;
+CASE(prompt_and_decode_alternate) {
     on_both(alternate);
 }
 
@@ -117,8 +115,7 @@ static void serve_smaller(const struct allocator_api * api) {
     built_free(largest);
 }
 
-static void largest_plan_serves_smaller_graphs(struct case_args args) {
-    (void) args;
+CASE(largest_plan_serves_smaller_graphs) {
     on_both(serve_smaller);
 }
 
@@ -150,8 +147,7 @@ static void alloc_twice(const struct allocator_api * api) {
     built_free(built);
 }
 
-static void allocated_graph_is_left_alone(struct case_args args) {
-    (void) args;
+CASE(allocated_graph_is_left_alone) {
     on_both(alloc_twice);
 }
 
@@ -180,8 +176,7 @@ static void move_a_view(const struct allocator_api * api) {
     built_free(second);
 }
 
-static void plan_does_not_outlive_a_views_offset(struct case_args args) {
-    (void) args;
+CASE(plan_does_not_outlive_a_views_offset) {
     on_both(move_a_view);
 }
 
@@ -223,8 +218,7 @@ static void need_reserve(const struct allocator_api * api) {
     CHECK(two.dummies[0].live_buffers + two.dummies[1].live_buffers == 0, "a buffer leaked");
 }
 
-static void several_types_need_a_reserve(struct case_args args) {
-    (void) args;
+CASE(several_types_need_a_reserve) {
     on_both(need_reserve);
 }
 
@@ -243,8 +237,7 @@ static struct built built_with_wiring(bool reads_first) {
 
 // A plan for another wiring is refused, unless it happens to be valid for this one, too. (Upstream
 // returns true in any case.)
-static void several_types_refuse_a_stale_plan(struct case_args args) {
-    (void) args;
+CASE(several_types_refuse_a_stale_plan) {
     struct dummy_pair two;
     dummy_pair_init(&two, ALIGNMENT);
     struct built   first  = built_with_wiring(false);
@@ -265,8 +258,7 @@ static void several_types_refuse_a_stale_plan(struct case_args args) {
 }
 
 // A measured plan has no buffers yet. (Upstream crashes.)
-static void measured_then_allocated(struct case_args args) {
-    (void) args;
+CASE(measured_then_allocated) {
     struct dummy_pair two;
     dummy_pair_init(&two, ALIGNMENT);
     struct built   built    = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 4 });
@@ -299,8 +291,7 @@ static void free_null(const struct allocator_api * api) {
     api->free(NULL);
 }
 
-static void freeing_null(struct case_args args) {
-    (void) args;
+CASE(freeing_null) {
     on_both(free_null);
 }
 
@@ -318,8 +309,7 @@ static void place_nothing(const struct allocator_api * api) {
     built_free(empty);
 }
 
-static void empty_graph(struct case_args args) {
-    (void) args;
+CASE(empty_graph) {
     on_both(place_nothing);
 }
 
@@ -333,8 +323,7 @@ static void place_leafs(const struct allocator_api * api) {
     built_free(built);
 }
 
-static void only_leafs(struct case_args args) {
-    (void) args;
+CASE(only_leafs) {
     on_both(place_leafs);
 }
 
@@ -353,8 +342,7 @@ static void place_unlisted(const struct allocator_api * api) {
     built_free(built);
 }
 
-static void source_in_no_list(struct case_args args) {
-    (void) args;
+CASE(source_in_no_list) {
     on_both(place_unlisted);
 }
 
@@ -372,8 +360,7 @@ static void place_zero_sizes(const struct allocator_api * api) {
     built_free(built);
 }
 
-static void zero_size_tensors(struct case_args args) {
-    (void) args;
+CASE(zero_size_tensors) {
     on_both(place_zero_sizes);
 }
 
@@ -389,8 +376,7 @@ static void place_large(const struct allocator_api * api) {
     }
 }
 
-static void large_graphs(struct case_args args) {
-    (void) args;
+CASE(large_graphs) {
     on_both(place_large);
 }
 
@@ -421,8 +407,7 @@ static void * work(void * argument) {
     return NULL;
 }
 
-static void allocators_in_threads(struct case_args args) {
-    (void) args;
+CASE(allocators_in_threads) {
     pthread_t threads[N_THREADS];
     int       numbers[N_THREADS];
     for (int i = 0; i < N_THREADS; i++) {
@@ -433,23 +418,3 @@ static void allocators_in_threads(struct case_args args) {
         CHECK(pthread_join(threads[i], NULL) == 0, "no end of thread %d", i);
     }
 }
-
-static const struct test_case CASES[] = {
-    CASE(growing_and_shrinking_graphs),
-    CASE(prompt_and_decode_alternate),
-    CASE(largest_plan_serves_smaller_graphs),
-    CASE(allocated_graph_is_left_alone),
-    CASE(plan_does_not_outlive_a_views_offset),
-    CASE(several_types_need_a_reserve),
-    CASE(several_types_refuse_a_stale_plan),
-    CASE(measured_then_allocated),
-    CASE(freeing_null),
-    CASE(empty_graph),
-    CASE(only_leafs),
-    CASE(source_in_no_list),
-    CASE(zero_size_tensors),
-    CASE(large_graphs),
-    CASE(allocators_in_threads),
-};
-
-TEST_MAIN(CASES)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "ggml.h"
@@ -106,11 +106,11 @@ static void run_tenths(long long calls) {
     runner_free(&runner);
 }
 
-static void memory_does_not_grow(struct case_args args) {
+CASE(memory_does_not_grow) {
     run_tenths(case_number(args, 0, FEW_CALLS));
 }
 
-static void memory_does_not_grow_with_another_order(struct case_args args) {
+CASE(memory_does_not_grow_with_another_order) {
     setenv("LASTUSE_REORDER", "on", 1);
     run_tenths(case_number(args, 0, FEW_CALLS));
 }
@@ -150,7 +150,7 @@ static void run_in_threads(long long calls, uint64_t seed) {
     }
 }
 
-static void memory_does_not_grow_with_threads_that_come_and_go(struct case_args args) {
+CASE(memory_does_not_grow_with_threads_that_come_and_go) {
     long long rounds = 100;
     long long calls  = case_number(args, 0, FEW_CALLS) / rounds / N_THREADS;
     size_t    first  = 0;
@@ -164,11 +164,3 @@ static void memory_does_not_grow_with_threads_that_come_and_go(struct case_args 
     }
     printf("%lld threads: %zu resident pages, %zu at the end\n", rounds * N_THREADS, first, resident_pages());
 }
-
-static const struct test_case CASES[] = {
-    CASE(memory_does_not_grow),
-    CASE(memory_does_not_grow_with_another_order),
-    CASE(memory_does_not_grow_with_threads_that_come_and_go),
-};
-
-TEST_MAIN(CASES)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "graph_fields.h"
@@ -78,8 +78,7 @@ static void check_computed(struct scores * s, float whole) {
 
 #define BUDGET (2200 * 1024)
 
-static void graphs_are_split(struct case_args args) {
-    (void) args;
+CASE(graphs_are_split) {
     float                       whole  = computed_whole();
     struct scores               s      = scores_in(rooms[1]);
     struct lastuse_tiling_params params = { .struct_size = sizeof(params), .budget = BUDGET,
@@ -90,8 +89,7 @@ static void graphs_are_split(struct case_args args) {
     check_computed(&s, whole);
 }
 
-static void budgets_are_kept(struct case_args args) {
-    (void) args;
+CASE(budgets_are_kept) {
     setenv("LASTUSE_BUDGET", "2200K", 1);
     float         whole = computed_whole();
     struct scores s     = scores_in(rooms[1]);
@@ -101,8 +99,7 @@ static void budgets_are_kept(struct case_args args) {
 }
 
 // Parameters and a loss, whose forward results are computed again.
-static void graphs_are_recomputed(struct case_args args) {
-    (void) args;
+CASE(graphs_are_recomputed) {
     struct ggml_init_params params = { .mem_size = sizeof(rooms[0]), .mem_buffer = rooms[0], .no_alloc = true };
     struct ggml_context *   ctx    = ggml_init(params);
     struct ggml_tensor *    x      = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 256);
@@ -129,11 +126,3 @@ static void graphs_are_recomputed(struct case_args args) {
     CHECK(report.size_after < report.size_before && graph->n_nodes > nodes, "nothing is computed again");
     ggml_free(ctx);
 }
-
-static const struct test_case CASES[] = {
-    CASE(graphs_are_split),
-    CASE(budgets_are_kept),
-    CASE(graphs_are_recomputed),
-};
-
-TEST_MAIN(CASES)

@@ -2,7 +2,7 @@
 //
 //   measure <case> [first seed] [number of seeds]
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "ggml.h"
@@ -85,21 +85,20 @@ static void random_graphs(struct case_args args, int n, size_t max_size) {
     }
 }
 
-static void one_type(struct case_args args) {
+CASE(one_type) {
     random_graphs(args, 1, 0);
 }
 
-static void several_types_of_which_one_repeats(struct case_args args) {
+CASE(several_types_of_which_one_repeats) {
     random_graphs(args, DUMMY_BUFFERS, 0);
 }
 
-static void chunks_are_added_up(struct case_args args) {
+CASE(chunks_are_added_up) {
     random_graphs(args, 3, 16384);
 }
 
 // NULL has the same meaning as in ggml_gallocr_reserve_n.
-static void null_ids_mean_the_first_type(struct case_args args) {
-    (void) args;
+CASE(null_ids_mean_the_first_type) {
     struct built built = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 3 });
     struct dummy_types types;
     dummy_types_init(&types, 0);
@@ -109,8 +108,7 @@ static void null_ids_mean_the_first_type(struct case_args args) {
     built_free(built);
 }
 
-static void lower_bounds_may_be_missing(struct case_args args) {
-    (void) args;
+CASE(lower_bounds_may_be_missing) {
     struct built built = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 3 });
     struct dummy_types types;
     dummy_types_init(&types, 0);
@@ -120,8 +118,7 @@ static void lower_bounds_may_be_missing(struct case_args args) {
     built_free(built);
 }
 
-static void rules_of_the_process_count(struct case_args args) {
-    (void) args;
+CASE(rules_of_the_process_count) {
     struct built built = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 3 });
     struct dummy_types types;
     dummy_types_init(&types, 0);
@@ -133,8 +130,7 @@ static void rules_of_the_process_count(struct case_args args) {
     built_free(built);
 }
 
-static void empty_graph_needs_nothing(struct case_args args) {
-    (void) args;
+CASE(empty_graph_needs_nothing) {
     struct built built = built_new(8, 1024);
     struct dummy_types types;
     dummy_types_init(&types, 0);
@@ -157,8 +153,7 @@ static void check_unchanged(struct ggml_context * ctx, void * copy) {
 }
 
 // Tensors, data and the graph itself: all bytes of both contexts.
-static void nothing_changes(struct case_args args) {
-    (void) args;
+CASE(nothing_changes) {
     struct built built   = transformer_new((struct shape){ .layers = 3, .tokens = 16, .past = 3 });
     void *       graph   = copy_of(built.ctx);
     void *       weights = copy_of(built.weights);
@@ -175,8 +170,7 @@ static void nothing_changes(struct case_args args) {
 }
 
 // Weights that are not loaded yet: measuring neither counts them nor allocates memory for them.
-static void tensors_of_contexts_take_none(struct case_args args) {
-    (void) args;
+CASE(tensors_of_contexts_take_none) {
     struct dummy_types types;
     dummy_types_init(&types, 0);
     struct lastuse_context_params params = { .struct_size = sizeof(params), .buft = types.bufts[0] };
@@ -196,8 +190,7 @@ static void tensors_of_contexts_take_none(struct case_args args) {
 }
 
 // Another allocator, its plan and its buffer are left alone: the graph that it serves is still served.
-static void allocators_are_left_alone(struct case_args args) {
-    (void) args;
+CASE(allocators_are_left_alone) {
     struct shape shape  = { .layers = 2, .tokens = 16, .past = 3 };
     struct built built  = transformer_new(shape);
     struct built larger = transformer_new((struct shape){ .layers = 2, .tokens = 64, .past = 3 });
@@ -222,8 +215,7 @@ static void allocators_are_left_alone(struct case_args args) {
 // Several graphs
 
 // Which of two graphs is larger differs from buffer to buffer.
-static void largest_of_each_buffer(struct case_args args) {
-    (void) args;
+CASE(largest_of_each_buffer) {
     enum { N_GRAPHS = 5, N_BUFFERS = 3 };
     struct dummy_types types;
     dummy_types_init(&types, 0);
@@ -270,8 +262,7 @@ static void largest_of_each_buffer(struct case_args args) {
 }
 
 // A program that measures its graphs and reserves for them needs no larger buffer afterwards.
-static void enough_for_all(struct case_args args) {
-    (void) args;
+CASE(enough_for_all) {
     struct built prompt = transformer_new((struct shape){ .layers = 2, .tokens = 32, .past = 0 });
     struct built decode = transformer_new((struct shape){ .layers = 2, .tokens = 1, .past = 100 });
     struct dummy_types types;
@@ -309,8 +300,7 @@ static struct measured untouched(void) {
     return measured;
 }
 
-static void bad_arguments_are_refused(struct case_args args) {
-    (void) args;
+CASE(bad_arguments_are_refused) {
     struct built         built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
     struct ggml_cgraph * graph = built.graph;
     struct dummy_types         types;
@@ -335,8 +325,7 @@ static void bad_arguments_are_refused(struct case_args args) {
     built_free(built);
 }
 
-static void bad_ids_are_refused(struct case_args args) {
-    (void) args;
+CASE(bad_ids_are_refused) {
     struct built built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
     struct dummy_types types;
     dummy_types_init(&types, 0);
@@ -358,8 +347,7 @@ static void bad_ids_are_refused(struct case_args args) {
 }
 
 // One bad graph among good ones: nothing is written.
-static void bad_lists_of_graphs_are_refused(struct case_args args) {
-    (void) args;
+CASE(bad_lists_of_graphs_are_refused) {
     struct built built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
     struct dummy_types types;
     dummy_types_init(&types, 0);
@@ -386,8 +374,7 @@ static void bad_lists_of_graphs_are_refused(struct case_args args) {
 }
 
 // Graphs that ggml_gallocr_reserve refuses have no size: here the order of reading and writing the cache is undefined.
-static void graphs_that_cannot_be_reserved_are_refused(struct case_args args) {
-    (void) args;
+CASE(graphs_that_cannot_be_reserved_are_refused) {
     struct dummy_types types;
     dummy_types_init(&types, 0);
     struct built         built = built_new(16, 65536);
@@ -410,8 +397,7 @@ static size_t half_of_all_bytes(const struct ggml_tensor * tensor) {
     return tensor->op == GGML_OP_NONE ? SIZE_MAX / 2 - ggml_nbytes(tensor) : 0;
 }
 
-static void sizes_that_overflow_are_refused(struct case_args args) {
-    (void) args;
+CASE(sizes_that_overflow_are_refused) {
     struct built built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
     struct dummy_types types;
     dummy_types_init(&types, 0);
@@ -421,25 +407,3 @@ static void sizes_that_overflow_are_refused(struct case_args args) {
                   "bytes, more than can be addressed", &out);
     built_free(built);
 }
-
-static const struct test_case CASES[] = {
-    CASE(one_type),
-    CASE(several_types_of_which_one_repeats),
-    CASE(chunks_are_added_up),
-    CASE(null_ids_mean_the_first_type),
-    CASE(lower_bounds_may_be_missing),
-    CASE(rules_of_the_process_count),
-    CASE(empty_graph_needs_nothing),
-    CASE(nothing_changes),
-    CASE(tensors_of_contexts_take_none),
-    CASE(allocators_are_left_alone),
-    CASE(largest_of_each_buffer),
-    CASE(enough_for_all),
-    CASE(bad_arguments_are_refused),
-    CASE(bad_ids_are_refused),
-    CASE(bad_lists_of_graphs_are_refused),
-    CASE(graphs_that_cannot_be_reserved_are_refused),
-    CASE(sizes_that_overflow_are_refused),
-};
-
-TEST_MAIN(CASES)

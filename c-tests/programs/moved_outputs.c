@@ -4,7 +4,7 @@
 //   moved_outputs <case>
 
 #include "separate_backends.h"
-#include "check.h"
+#include "cases.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
 
@@ -93,19 +93,10 @@ static void check_moves_are_seen(bool is_by_layout) {
     scene_free(&scene);
 }
 
-static void moved_outputs_are_noticed_where_sizes_depend_on_the_layout(struct case_args args) {
-    (void) args;
+CASE(moved_outputs_are_noticed_where_sizes_depend_on_the_layout) {
     check_moves_are_seen(true);
 }
 
-static void moved_outputs_are_noticed_where_sizes_depend_on_more(struct case_args args) {
-    (void) args;
+CASE(moved_outputs_are_noticed_where_sizes_depend_on_more) {
     check_moves_are_seen(false);
 }
-
-static const struct test_case CASES[] = {
-    CASE(moved_outputs_are_noticed_where_sizes_depend_on_the_layout),
-    CASE(moved_outputs_are_noticed_where_sizes_depend_on_more),
-};
-
-TEST_MAIN(CASES)

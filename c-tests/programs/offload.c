@@ -2,7 +2,7 @@
 // then ask buffer types for the bytes that were promised.
 
 #include "separate_backends.h"
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
@@ -294,21 +294,18 @@ static void check_schedulers(struct lastuse_offload_params params, bool is_appli
     free(truth[1]);
 }
 
-static void schedulers_take_what_was_promised(struct case_args args) {
-    (void) args;
+CASE(schedulers_take_what_was_promised) {
     check_schedulers(new_params(), false);
 }
 
-static void applied_placements_take_what_was_promised(struct case_args args) {
-    (void) args;
+CASE(applied_placements_take_what_was_promised) {
     check_schedulers(new_params(), true);
     struct lastuse_offload_params params = new_params();
     params.rule                            = LASTUSE_OFFLOAD_ANY_OPERAND;
     check_schedulers(params, true);
 }
 
-static void other_orders_take_what_was_promised(struct case_args args) {
-    (void) args;
+CASE(other_orders_take_what_was_promised) {
     struct lastuse_offload_params params = new_params();
     params.order                           = LASTUSE_OFFLOAD_BY_CLASS;
     check_schedulers(params, false);
@@ -316,8 +313,7 @@ static void other_orders_take_what_was_promised(struct case_args args) {
     check_schedulers(params, false);
 }
 
-static void allocators_take_what_was_promised(struct case_args args) {
-    (void) args;
+CASE(allocators_take_what_was_promised) {
     const enum lastuse_offload_rule rules[] = { LASTUSE_OFFLOAD_SCHEDULER, LASTUSE_OFFLOAD_ANY_OPERAND,
                                                   LASTUSE_OFFLOAD_POWERINFER };
     int                               divided = 0;
@@ -372,8 +368,7 @@ static void allocators_take_what_was_promised(struct case_args args) {
     CHECK(divided >= 12, "only %d offload plans use both devices", divided);
 }
 
-static void a_byte_too_little_is_another_offload(struct case_args args) {
-    (void) args;
+CASE(a_byte_too_little_is_another_offload) {
     size_t bounds[2];
     least_and_most(new_params(), bounds);
     struct model             m = new_model();
@@ -431,8 +426,7 @@ static struct lastuse_offload * measured_offload(struct measuring * measuring, s
     return offload;
 }
 
-static void programs_measure_themselves(struct case_args args) {
-    (void) args;
+CASE(programs_measure_themselves) {
     struct measuring           measuring = { 0, false };
     struct lastuse_offload * offload = measured_offload(&measuring, 225);
     CHECK(lastuse_offload_solve(offload), "%s", lastuse_last_error());
@@ -451,8 +445,7 @@ static void programs_measure_themselves(struct case_args args) {
     lastuse_offload_free(offload);
 }
 
-static void layers_are_contiguous(struct case_args args) {
-    (void) args;
+CASE(layers_are_contiguous) {
     struct model             m = new_model();
     struct separate_backends separate;
     separate_backends_init(&separate, 1);
@@ -476,8 +469,7 @@ static void layers_are_contiguous(struct case_args args) {
     separate_backends_free(&separate);
 }
 
-static void pinned_items_stay(struct case_args args) {
-    (void) args;
+CASE(pinned_items_stay) {
     struct model               m         = new_model();
     struct lastuse_offload * offload = new_offload(NULL);
     add_device(offload, new_device("gpu", SIZE_MAX));
@@ -512,8 +504,7 @@ static struct lastuse_offload * with_host(size_t budget) {
     return offload;
 }
 
-static void bad_devices_are_named(struct case_args args) {
-    (void) args;
+CASE(bad_devices_are_named) {
     struct model               m         = new_model();
     struct lastuse_offload * offload = new_offload(NULL);
     lastuse_offload_add_graph(offload, m.graphs[0]);
@@ -570,8 +561,7 @@ static void expect_no_item(struct lastuse_offload * offload, struct lastuse_offl
     CHECK(strstr(lastuse_last_error(), word), "no \"%s\" in: %s", word, lastuse_last_error());
 }
 
-static void bad_items_are_named(struct case_args args) {
-    (void) args;
+CASE(bad_items_are_named) {
     struct model               m         = new_model();
     struct lastuse_offload * offload = with_host(SIZE_MAX);
     expect_no_item(offload, new_item(NULL), "the item has no tensor");
@@ -633,8 +623,7 @@ static void bad_items_are_named(struct case_args args) {
     ggml_free(m.ctx);
 }
 
-static void unknown_memory_is_named(struct case_args args) {
-    (void) args;
+CASE(unknown_memory_is_named) {
     struct model             m = new_model();
     struct separate_backends separate;
     separate_backends_init(&separate, 1);
@@ -657,8 +646,7 @@ static void unknown_memory_is_named(struct case_args args) {
     separate_backends_free(&separate);
 }
 
-static void questions_without_an_answer(struct case_args args) {
-    (void) args;
+CASE(questions_without_an_answer) {
     struct model             m = new_model();
     struct separate_backends separate;
     separate_backends_init(&separate, 1);
@@ -708,8 +696,7 @@ static void questions_without_an_answer(struct case_args args) {
 }
 
 // The longest of the two caches that fits.
-static void longest_context_is_found(struct case_args args) {
-    (void) args;
+CASE(longest_context_is_found) {
     struct lastuse_offload_search search;
     memset(&search, 0, sizeof(search));
     search.struct_size = sizeof(search);
@@ -738,21 +725,3 @@ static void longest_context_is_found(struct case_args args) {
     CHECK(search.longest == (3000000 - 2048) / 288 / 256 * 256, "%llu", (unsigned long long) search.longest);
     CHECK(tried < 15, "%d tried", tried);
 }
-
-static const struct test_case CASES[] = {
-    CASE(schedulers_take_what_was_promised),
-    CASE(applied_placements_take_what_was_promised),
-    CASE(other_orders_take_what_was_promised),
-    CASE(allocators_take_what_was_promised),
-    CASE(a_byte_too_little_is_another_offload),
-    CASE(programs_measure_themselves),
-    CASE(layers_are_contiguous),
-    CASE(pinned_items_stay),
-    CASE(bad_devices_are_named),
-    CASE(bad_items_are_named),
-    CASE(unknown_memory_is_named),
-    CASE(questions_without_an_answer),
-    CASE(longest_context_is_found),
-};
-
-TEST_MAIN(CASES)

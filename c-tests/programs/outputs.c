@@ -4,7 +4,7 @@
 
 #include "separate_backends.h"
 #include "attention.h"
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
@@ -42,8 +42,7 @@ static size_t decode(enum caching caching, int n_threads, bool right_to_left, st
     return bytes;
 }
 
-static void caches_are_written_without_copies(struct case_args args) {
-    (void) args;
+CASE(caches_are_written_without_copies) {
     static struct attention_result copied;
     static struct attention_result written;
 
@@ -80,8 +79,7 @@ static size_t bytes_of_rows(bool written) {
     return bytes;
 }
 
-static void rows_take_no_memory_of_their_own(struct case_args args) {
-    (void) args;
+CASE(rows_take_no_memory_of_their_own) {
     size_t copied  = bytes_of_rows(false);
     size_t written = bytes_of_rows(true);
     CHECK(copied >= 256 * 32 * sizeof(float), "the copied rows need %zu bytes", copied);
@@ -121,8 +119,7 @@ static void scheduled(ggml_backend_t * backends, ggml_backend_buffer_type_t * ty
     ggml_backend_sched_free(sched);
 }
 
-static void scheduler(struct case_args args) {
-    (void) args;
+CASE(scheduler) {
     ggml_backend_t backends[2] = { new_cpu(2), new_cpu(1) };
     scheduled(backends, NULL, ggml_backend_cpu_buffer_type(), 0);
     scheduled(backends, NULL, ggml_backend_cpu_buffer_type(), 1);
@@ -130,8 +127,7 @@ static void scheduler(struct case_args args) {
     ggml_backend_free(backends[1]);
 }
 
-static void scheduler_with_separate_backends(struct case_args args) {
-    (void) args;
+CASE(scheduler_with_separate_backends) {
     for (int caches = 0; caches < BACKENDS; caches++) {
         struct separate_backends separate;
         separate_backends_init(&separate, 1);
@@ -206,8 +202,7 @@ static struct ggml_tensor * new_like(struct ggml_context * ctx, const struct ggm
     return ggml_new_tensor(ctx, t->type, GGML_MAX_DIMS, t->ne);
 }
 
-static void results_that_do_not_fit_are_refused(struct case_args args) {
-    (void) args;
+CASE(results_that_do_not_fit_are_refused) {
     struct room           room = room_new();
     struct ggml_context * ctx  = room.ctx;
     struct ggml_tensor *  t    = rows_in(room);
@@ -237,8 +232,7 @@ static void copy_by_program(struct ggml_tensor * dst, const struct ggml_tensor *
     }
 }
 
-static void tensors_that_are_no_results_are_refused(struct case_args args) {
-    (void) args;
+CASE(tensors_that_are_no_results_are_refused) {
     struct room           room = room_new();
     struct ggml_context * ctx  = room.ctx;
     check_refused(new_like(ctx, room.slots), room.slots, "no operation computes t");
@@ -262,8 +256,7 @@ static void tensors_that_are_no_results_are_refused(struct case_args args) {
     room_free(room);
 }
 
-static void overlapping_sources_are_refused(struct case_args args) {
-    (void) args;
+CASE(overlapping_sources_are_refused) {
     struct room           room    = room_new();
     struct ggml_context * ctx     = room.ctx;
     struct ggml_tensor *  shifted = ggml_view_2d(ctx, room.cache, 8, 2, room.cache->nb[1], 5 * room.cache->nb[1]);
@@ -278,8 +271,7 @@ static void overlapping_sources_are_refused(struct case_args args) {
 }
 
 // ggml itself computes these in place of a source.
-static void one_source_may_be_the_destination(struct case_args args) {
-    (void) args;
+CASE(one_source_may_be_the_destination) {
     struct room          room = room_new();
     struct ggml_tensor * sum  = ggml_add(room.ctx, room.slots, rows_in(room));
     float                before[16];
@@ -328,8 +320,7 @@ static struct ggml_tensor * written_rows(struct room room) {
 }
 
 // Only the order of two calls puts the reader before or after the rows.
-static void readers_in_no_order_are_refused(struct case_args args) {
-    (void) args;
+CASE(readers_in_no_order_are_refused) {
     for (int reader_first = 0; reader_first < 2; reader_first++) {
         struct room          room   = room_new();
         struct ggml_tensor * rows   = written_rows(room);
@@ -343,8 +334,7 @@ static void readers_in_no_order_are_refused(struct case_args args) {
 }
 
 // Both come after the rows, and are not ordered among each other.
-static void overwriting_what_is_still_read_is_refused(struct case_args args) {
-    (void) args;
+CASE(overwriting_what_is_still_read_is_refused) {
     struct room          room   = room_new();
     struct ggml_tensor * rows   = written_rows(room);
     struct ggml_tensor * reader = ggml_sum(room.ctx, rows);
@@ -357,8 +347,7 @@ static void overwriting_what_is_still_read_is_refused(struct case_args args) {
     room_free(room);
 }
 
-static void older_views_are_refused(struct case_args args) {
-    (void) args;
+CASE(older_views_are_refused) {
     struct room          room = room_new();
     struct ggml_tensor * rows = rows_in(room);
     struct ggml_tensor * view = ggml_view_1d(room.ctx, rows, 8, 0);
@@ -389,8 +378,7 @@ static struct gaps gaps_new(void) {
 }
 
 // ggml accepted these readers for rows without gaps; with gaps they would compute something else, or abort.
-static void readers_that_cannot_read_gaps_are_refused(struct case_args args) {
-    (void) args;
+CASE(readers_that_cannot_read_gaps_are_refused) {
     for (int i = 0; i < 3; i++) {
         struct gaps          gaps   = gaps_new();
         struct ggml_context * ctx   = gaps.room.ctx;
@@ -406,8 +394,7 @@ static void readers_that_cannot_read_gaps_are_refused(struct case_args args) {
 }
 
 // Operations that can read it whenever they were made, and a copy and a view that were made later for one that cannot.
-static void readers_that_can_read_gaps_are_planned(struct case_args args) {
-    (void) args;
+CASE(readers_that_can_read_gaps_are_planned) {
     struct gaps           gaps = gaps_new();
     struct ggml_context * ctx  = gaps.room.ctx;
     struct ggml_tensor *  same = ggml_rms_norm(ctx, gaps.norm->src[0], 1e-5f);
@@ -435,8 +422,7 @@ static void readers_that_can_read_gaps_are_planned(struct case_args args) {
 }
 
 // Readers before, readers after, and readers of other bytes.
-static void readers_in_order_are_planned(struct case_args args) {
-    (void) args;
+CASE(readers_in_order_are_planned) {
     struct room           room   = room_new();
     struct ggml_context * ctx    = room.ctx;
     struct ggml_tensor *  before = ggml_sum(ctx, room.cache);
@@ -466,8 +452,7 @@ static void readers_in_order_are_planned(struct case_args args) {
 }
 
 // A graph that differs from a planned one only in its destination.
-static void later_graphs_are_checked_too(struct case_args args) {
-    (void) args;
+CASE(later_graphs_are_checked_too) {
     struct room    room   = room_new();
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     for (int first_row = 4; first_row >= 0; first_row -= 2) {
@@ -490,8 +475,7 @@ static void later_graphs_are_checked_too(struct case_args args) {
 // ---------------------------------------------------------------------------------------------------
 
 // Both halves of a tensor that has no memory until the graph is planned.
-static void halves_of_a_planned_tensor(struct case_args args) {
-    (void) args;
+CASE(halves_of_a_planned_tensor) {
     struct room           room  = room_new();
     struct ggml_context * ctx   = room.ctx;
     struct ggml_tensor *  whole = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 4);
@@ -522,8 +506,7 @@ static void halves_of_a_planned_tensor(struct case_args args) {
 }
 
 // Nothing outside of the columns is written.
-static void rows_with_gaps(struct case_args args) {
-    (void) args;
+CASE(rows_with_gaps) {
     struct gaps          gaps = gaps_new();
     struct room          room = gaps.room;
     struct ggml_tensor * wide = gaps.wide;
@@ -551,8 +534,7 @@ static void rows_with_gaps(struct case_args args) {
 }
 
 // The kernels of other devices were not tested with gaps.
-static void gaps_elsewhere_are_refused(struct case_args args) {
-    (void) args;
+CASE(gaps_elsewhere_are_refused) {
     struct separate_backends separate;
     separate_backends_init(&separate, 1);
     separate.dummies[0].type.iface.is_host = NULL;
@@ -580,26 +562,3 @@ static void gaps_elsewhere_are_refused(struct case_args args) {
     room_free(room);
     separate_backends_free(&separate);
 }
-
-static const struct test_case CASES[] = {
-    CASE(caches_are_written_without_copies),
-    CASE(rows_take_no_memory_of_their_own),
-    CASE(scheduler),
-    CASE(scheduler_with_separate_backends),
-    CASE(results_that_do_not_fit_are_refused),
-    CASE(tensors_that_are_no_results_are_refused),
-    CASE(overlapping_sources_are_refused),
-    CASE(one_source_may_be_the_destination),
-    CASE(halves_of_a_planned_tensor),
-    CASE(rows_with_gaps),
-    CASE(readers_in_order_are_planned),
-    CASE(readers_in_no_order_are_refused),
-    CASE(overwriting_what_is_still_read_is_refused),
-    CASE(older_views_are_refused),
-    CASE(readers_that_cannot_read_gaps_are_refused),
-    CASE(readers_that_can_read_gaps_are_planned),
-    CASE(later_graphs_are_checked_too),
-    CASE(gaps_elsewhere_are_refused),
-};
-
-TEST_MAIN(CASES)

@@ -3,7 +3,7 @@
 //
 //   pipeline <case>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "graph_fields.h"
 #include "lastuse.h"
@@ -90,18 +90,15 @@ static void no_graph_is_refused(int count) {
     separate_backends_free(&separate);
 }
 
-static void on_one_backend(struct case_args args) {
-    (void) args;
+CASE(on_one_backend) {
     no_graph_is_refused(1);
 }
 
-static void on_two_backends(struct case_args args) {
-    (void) args;
+CASE(on_two_backends) {
     no_graph_is_refused(2);
 }
 
-static void on_three_backends(struct case_args args) {
-    (void) args;
+CASE(on_three_backends) {
     no_graph_is_refused(3);
 }
 
@@ -152,8 +149,7 @@ static void check_two_buffers(ggml_gallocr_t galloc, ggml_backend_t cpu, int64_t
 
 // ggml's own allocator compares sizes alone, and accepts another wiring although it may corrupt values. Here it is planned
 // within the memory held, for the buffers of the reservation by position.
-static void another_wiring_is_planned(struct case_args args) {
-    (void) args;
+CASE(another_wiring_is_planned) {
     struct dummy_pair pair;
     dummy_pair_init(&pair, 64);
     ggml_backend_t        cpu    = new_cpu(1);
@@ -187,8 +183,7 @@ static struct ggml_cgraph * graph_of_copies(struct ggml_context * ctx, int64_t n
 
 // A pipeline may still compute the graph before when the next one is allocated, and the scheduler waits only if that is
 // refused: copies of inputs stay where they are as long as it is not, whichever plans are remembered.
-static void copies_stay_while_nothing_is_refused(struct case_args args) {
-    (void) args;
+CASE(copies_stay_while_nothing_is_refused) {
     struct dummy_pair pair;
     dummy_pair_init(&pair, 64);
     ggml_gallocr_t        galloc = ggml_gallocr_new_n(pair.types, 2);
@@ -216,8 +211,7 @@ static void copies_stay_while_nothing_is_refused(struct case_args args) {
 }
 
 // With other numbers of nodes, no buffer ids are known; larger graphs need memory that only a reservation allocates.
-static void others_are_refused(struct case_args args) {
-    (void) args;
+CASE(others_are_refused) {
     struct dummy_pair pair;
     dummy_pair_init(&pair, 64);
     ggml_gallocr_t        galloc = ggml_gallocr_new_n(pair.types, 2);
@@ -235,14 +229,3 @@ static void others_are_refused(struct case_args args) {
     ggml_gallocr_free(galloc);
     ggml_free(ctx);
 }
-
-static const struct test_case CASES[] = {
-    CASE(on_one_backend),
-    CASE(on_two_backends),
-    CASE(on_three_backends),
-    CASE(another_wiring_is_planned),
-    CASE(copies_stay_while_nothing_is_refused),
-    CASE(others_are_refused),
-};
-
-TEST_MAIN(CASES)

@@ -3,7 +3,7 @@
 //
 //   remembered <case> [first seed] [number of seeds]
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -73,16 +73,14 @@ static void reserve_in_turn(int count) {
     }
 }
 
-static void reserved_in_turn(struct case_args args) {
-    (void) args;
+CASE(reserved_in_turn) {
     for (int count = 1; count <= N_SHAPES; count++) {
         reserve_in_turn(count);
     }
 }
 
 // Each is rebuilt at the same addresses and allocated; sometimes it is reserved before.
-static void allocated_in_turn(struct case_args args) {
-    (void) args;
+CASE(allocated_in_turn) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct built   rooms[N_SHAPES];
@@ -104,8 +102,7 @@ static void allocated_in_turn(struct case_args args) {
 }
 
 // Programs whose inputs have several shapes take them in turns, and expect no graph to be planned again.
-static void shapes_in_turns_are_planned_once(struct case_args args) {
-    (void) args;
+CASE(shapes_in_turns_are_planned_once) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct built   rooms[REMEMBERED];
@@ -152,8 +149,7 @@ static uint64_t plans_for(ggml_gallocr_t galloc, struct built built, size_t held
 }
 
 // A graph that the plan of a larger one fits is spread over the memory of that one, unless it has its own plan.
-static void small_graphs_have_plans_of_their_own(struct case_args args) {
-    (void) args;
+CASE(small_graphs_have_plans_of_their_own) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct built   large  = transformer_new((struct shape) { .layers = LARGE, .tokens = 64, .past = 64 });
@@ -184,8 +180,7 @@ static void small_graphs_have_plans_of_their_own(struct case_args args) {
 }
 
 // All of their buffers are there from the start, and graphs that are recorded rely on addresses.
-static void small_graphs_on_devices_are_not_planned(struct case_args args) {
-    (void) args;
+CASE(small_graphs_on_devices_are_not_planned) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     dummy.type.iface.is_host = NULL;
@@ -257,7 +252,7 @@ static void change_and_place(uint64_t seed, int n_types) {
     random_graph_free(&g);
 }
 
-static void changed_graphs_do_not_match(struct case_args args) {
+CASE(changed_graphs_do_not_match) {
     long long first = case_number(args, 0, 1);
     long long count = case_number(args, 1, 400);
     for (long long seed = first; seed < first + count; seed++) {
@@ -272,8 +267,7 @@ static void set_ids(int * ids, int count, int kind) {
 }
 
 // One graph, for other buffers.
-static void plans_for_other_buffers_are_not_used(struct case_args args) {
-    (void) args;
+CASE(plans_for_other_buffers_are_not_used) {
     enum { KINDS = 4, IDS = 256 };
     struct dummy_pair two;
     dummy_pair_init(&two, ALIGNMENT);
@@ -298,8 +292,7 @@ static void plans_for_other_buffers_are_not_used(struct case_args args) {
 }
 
 // Allocating a graph has no buffer ids: those of the last reserve are used.
-static void graph_of_other_buffers_is_refused(struct case_args args) {
-    (void) args;
+CASE(graph_of_other_buffers_is_refused) {
     enum { IDS = 256 };
     struct dummy_pair two;
     dummy_pair_init(&two, ALIGNMENT);
@@ -329,7 +322,7 @@ static void graph_of_other_buffers_is_refused(struct case_args args) {
 // Failures
 
 // Under a limit an allocation succeeds exactly when the graph fits, whatever plans are remembered.
-static void failures_leave_everything_usable(struct case_args args) {
+CASE(failures_leave_everything_usable) {
     uint64_t          random = (uint64_t) case_number(args, 0, 1);
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
@@ -368,8 +361,7 @@ static void failures_leave_everything_usable(struct case_args args) {
 }
 
 // With several types a failure drops all plans: the program has to reserve again.
-static void failure_with_several_types_drops_all_plans(struct case_args args) {
-    (void) args;
+CASE(failure_with_several_types_drops_all_plans) {
     enum { IDS = 256 };
     struct dummy_pair two;
     dummy_pair_init(&two, ALIGNMENT);
@@ -441,7 +433,7 @@ static bool reserve_and_count(struct ggml_context * ctx, struct ggml_cgraph * gr
     return is_optimal;
 }
 
-static void sizes_are_queried_at_most_once(struct case_args args) {
+CASE(sizes_are_queried_at_most_once) {
     int beyond_bound = 0;
     for (int i = 0; i < N_SHAPES; i++) {
         struct built built = transformer_new(SHAPES[i]);
@@ -472,8 +464,7 @@ static void ask_for_more(struct ggml_cgraph * graph, int32_t bytes) {
     }
 }
 
-static void parameters_that_determine_sizes_are_compared(struct case_args args) {
-    (void) args;
+CASE(parameters_that_determine_sizes_are_compared) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     dummy.extra_bytes      = said_by_last_parameter;
@@ -506,8 +497,7 @@ static size_t count_sizes_asked(struct dummy_buft * dummy, int32_t more) {
 }
 
 // ggml's RPC backend names its buffer types so. They are never freed, and their names and addresses not used again.
-static void sizes_of_servers_are_remembered_by_shape(struct case_args args) {
-    (void) args;
+CASE(sizes_of_servers_are_remembered_by_shape) {
     static struct dummy_buft here, server, other;
     dummy_buft_init(&here, "dummy", ALIGNMENT, 0);
     dummy_buft_init(&server, "RPC0[127.0.0.1:50052]", ALIGNMENT, 0);
@@ -531,8 +521,7 @@ static void drop_memory(struct ggml_tensor * tensor) {
 }
 
 // Like a decoder that reads results of an encoder: by a view whose root is in no list of the graph and has memory.
-static void results_of_another_graph_are_recognized(struct case_args args) {
-    (void) args;
+CASE(results_of_another_graph_are_recognized) {
     struct ggml_context *   outer  = no_alloc_context(1 << 20);
     struct ggml_tensor *    result = ggml_new_tensor_2d(outer, GGML_TYPE_F32, 64, 16);
     ggml_backend_buffer_t   buffer = ggml_backend_alloc_ctx_tensors_from_buft(outer, ggml_backend_cpu_buffer_type());
@@ -578,8 +567,7 @@ static struct built two_inputs(int64_t width, bool with_empty_result) {
     return b;
 }
 
-static void chunk_without_bytes_is_added(struct case_args args) {
-    (void) args;
+CASE(chunk_without_bytes_is_added) {
     enum { LIMIT = 128 };
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, LIMIT);
@@ -595,8 +583,7 @@ static void chunk_without_bytes_is_added(struct case_args args) {
 }
 
 // A result that is not computed and has no bytes, alone in its buffer, gets an address too.
-static void empty_alternative_is_alone_in_its_buffer(struct case_args args) {
-    (void) args;
+CASE(empty_alternative_is_alone_in_its_buffer) {
     struct dummy_pair two;
     dummy_pair_init(&two, ALIGNMENT);
     struct built         b     = built_new(16, 1024);
@@ -614,24 +601,3 @@ static void empty_alternative_is_alone_in_its_buffer(struct case_args args) {
     ggml_gallocr_free(galloc);
     built_free(b);
 }
-
-static const struct test_case CASES[] = {
-    CASE(reserved_in_turn),
-    CASE(allocated_in_turn),
-    CASE(shapes_in_turns_are_planned_once),
-    CASE(small_graphs_have_plans_of_their_own),
-    CASE(small_graphs_on_devices_are_not_planned),
-    CASE(changed_graphs_do_not_match),
-    CASE(plans_for_other_buffers_are_not_used),
-    CASE(graph_of_other_buffers_is_refused),
-    CASE(failures_leave_everything_usable),
-    CASE(failure_with_several_types_drops_all_plans),
-    CASE(sizes_are_queried_at_most_once),
-    CASE(parameters_that_determine_sizes_are_compared),
-    CASE(sizes_of_servers_are_remembered_by_shape),
-    CASE(results_of_another_graph_are_recognized),
-    CASE(chunk_without_bytes_is_added),
-    CASE(empty_alternative_is_alone_in_its_buffer),
-};
-
-TEST_MAIN(CASES)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "plan_check.h"
 
@@ -211,8 +211,7 @@ static const struct expectation EXPECTATIONS[] = {
     { over_source_of_norm, "fused: writes over negated, which the normalization before it reads" },
 };
 
-static void checker_finds_faults(struct case_args args) {
-    (void) args;
+CASE(checker_finds_faults) {
     for (size_t i = 0; i < sizeof(EXPECTATIONS) / sizeof(EXPECTATIONS[0]); i++) {
         struct handmade h;
         handmade_init(&h);
@@ -227,8 +226,7 @@ static void checker_finds_faults(struct case_args args) {
 }
 
 // Both ids of a several-buffer plan have to be kept, unless a node took over its source's memory.
-static void checker_finds_wrong_buffer_types(struct case_args args) {
-    (void) args;
+CASE(checker_finds_wrong_buffer_types) {
     struct handmade   h;
     struct dummy_buft other;
     int               ids[32] = { 0 };
@@ -247,10 +245,3 @@ static void checker_finds_wrong_buffer_types(struct case_args args) {
     CHECK(reason == NULL, "got %s", reason);
     handmade_free(&h);
 }
-
-static const struct test_case CASES[] = {
-    CASE(checker_finds_faults),
-    CASE(checker_finds_wrong_buffer_types),
-};
-
-TEST_MAIN(CASES)

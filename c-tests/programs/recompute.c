@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
@@ -117,20 +117,17 @@ static void check_budgets(int part, int step, int n_threads) {
     }
 }
 
-static void results_are_equal_for_budgets(struct case_args args) {
-    (void) args;
+CASE(results_are_equal_for_budgets) {
     check_budgets(0, 2, 1);
 }
 
-static void results_are_equal_for_budgets_in_threads(struct case_args args) {
-    (void) args;
+CASE(results_are_equal_for_budgets_in_threads) {
     check_budgets(3, 2, 2);
     // More threads than cores take a hundred times as long: one budget is enough.
     check_budgets(1, 8, 3);
 }
 
-static void graph_that_fits_is_unchanged(struct case_args args) {
-    (void) args;
+CASE(graph_that_fits_is_unchanged) {
     struct training                 given = training_new();
     struct training                 t     = training_new();
     struct lastuse_recompute_report report;
@@ -143,8 +140,7 @@ static void graph_that_fits_is_unchanged(struct case_args args) {
     training_free(&t);
 }
 
-static void equal_graphs_are_recomputed_equally(struct case_args args) {
-    (void) args;
+CASE(equal_graphs_are_recomputed_equally) {
     struct training                 one = training_new();
     struct training                 two = training_new();
     struct lastuse_recompute_report first, second;
@@ -162,8 +158,7 @@ static void equal_graphs_are_recomputed_equally(struct case_args args) {
 }
 
 // The optimizer steps run between the nodes of the backward pass, and what follows them in the list is still found.
-static void gradients_are_those_of_the_graph(struct case_args args) {
-    (void) args;
+CASE(gradients_are_those_of_the_graph) {
     struct training                 t = training_new();
     struct lastuse_recompute_report report;
     struct ggml_tensor *            gradients[TRAINING_WEIGHTS];
@@ -219,8 +214,7 @@ static struct ggml_tensor * first_silu(const struct training * t) {
     return NULL;
 }
 
-static void copies_are_reported_and_retained_tensors_are_not_among_them(struct case_args args) {
-    (void) args;
+CASE(copies_are_reported_and_retained_tensors_are_not_among_them) {
     for (int retains = 0; retains < 2; retains++) {
         struct training                 t      = training_new();
         struct copies                   copies = { 0 };
@@ -243,8 +237,7 @@ static void copies_are_reported_and_retained_tensors_are_not_among_them(struct c
     }
 }
 
-static void dedicated_results_are_not_computed_again(struct case_args args) {
-    (void) args;
+CASE(dedicated_results_are_not_computed_again) {
     struct training      t      = training_new();
     struct ggml_tensor * silu   = first_silu(&t);
     struct copies        copies = { .kept = silu };
@@ -279,8 +272,7 @@ static void check_refused(struct training * t, struct lastuse_recompute_params p
     CHECK(ggml_graph_n_nodes(t->graph) == nodes, "the graph has changed");
 }
 
-static void impossible_budgets_are_refused(struct case_args args) {
-    (void) args;
+CASE(impossible_budgets_are_refused) {
     struct training t = training_new();
     size_t          smallest = smallest_budget();
     check_refused(&t, params_of(0), "no graph was found that fits the budget of 0 bytes");
@@ -291,8 +283,7 @@ static void impossible_budgets_are_refused(struct case_args args) {
     training_free(&t);
 }
 
-static void mistakes_are_refused(struct case_args args) {
-    (void) args;
+CASE(mistakes_are_refused) {
     struct training                 t      = training_new();
     struct training                 other  = training_new();
     struct lastuse_recompute_params params = params_of(smallest_budget());
@@ -335,8 +326,7 @@ static void copy_rows(struct ggml_tensor * dst, const struct ggml_tensor * src, 
 }
 
 // Nothing before a function of the program is computed again: it may have changed what they read.
-static void functions_of_the_program_are_barriers(struct case_args args) {
-    (void) args;
+CASE(functions_of_the_program_are_barriers) {
     struct training      t    = training_new();
     struct ggml_tensor * mark = ggml_map_custom1(t.ctx, t.loss, copy_rows, 1, NULL);
     ggml_set_output(mark);
@@ -346,18 +336,3 @@ static void functions_of_the_program_are_barriers(struct case_args args) {
     CHECK(report.nodes_again == 0 && report.size_after <= report.size_before, "%d nodes", report.nodes_again);
     training_free(&t);
 }
-
-static const struct test_case CASES[] = {
-    CASE(results_are_equal_for_budgets),
-    CASE(results_are_equal_for_budgets_in_threads),
-    CASE(graph_that_fits_is_unchanged),
-    CASE(equal_graphs_are_recomputed_equally),
-    CASE(gradients_are_those_of_the_graph),
-    CASE(copies_are_reported_and_retained_tensors_are_not_among_them),
-    CASE(dedicated_results_are_not_computed_again),
-    CASE(impossible_budgets_are_refused),
-    CASE(mistakes_are_refused),
-    CASE(functions_of_the_program_are_barriers),
-};
-
-TEST_MAIN(CASES)

@@ -3,6 +3,7 @@
 //
 //   recomputed_views <case> [first seed] [number of seeds]
 
+#include "cases.h"
 #include "computing.h"
 #include "lastuse.h"
 #include "mixed_training.h"
@@ -72,7 +73,7 @@ static int try_training(ggml_backend_t cpu, uint64_t seed) {
     return met ? report.nodes_again : 0;
 }
 
-static void recomputed_graphs_keep_retained_views(struct case_args args) {
+CASE(recomputed_graphs_keep_retained_views) {
     ggml_backend_t cpu   = new_cpu(1);
     long long      first = case_number(args, 0, 1);
     long long      count = case_number(args, 1, 60);
@@ -83,9 +84,3 @@ static void recomputed_graphs_keep_retained_views(struct case_args args) {
     CHECK(again > count, "only %d nodes of %lld graphs run again", again, count);
     ggml_backend_free(cpu);
 }
-
-static const struct test_case CASES[] = {
-    CASE(recomputed_graphs_keep_retained_views),
-};
-
-TEST_MAIN(CASES)

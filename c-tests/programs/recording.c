@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "graph_fields.h"
 #include "lastuse.h"
@@ -94,21 +94,21 @@ static void plan_many(struct case_args args, struct random_graph_options options
     }
 }
 
-static void one_type(struct case_args args) {
+CASE(one_type) {
     plan_many(args, (struct random_graph_options){ .max_elements = 1 << 12 }, 0);
 }
 
-static void several_types(struct case_args args) {
+CASE(several_types) {
     plan_many(args, (struct random_graph_options){ .n_buffers = DUMMY_BUFFERS }, 0);
 }
 
-static void markers_and_unlisted(struct case_args args) {
+CASE(markers_and_unlisted) {
     struct random_graph_options options = { .markers = true, .split_copies = true, .unlisted_leafs = true };
     options.n_buffers                   = DUMMY_BUFFERS;
     plan_many(args, options, 0);
 }
 
-static void small_chunks(struct case_args args) {
+CASE(small_chunks) {
     plan_many(args, (struct random_graph_options){ .n_steps = 40 }, 1 << 14);
 }
 
@@ -151,13 +151,13 @@ static void run_threads(void) {
     }
 }
 
-static void in_threads(struct case_args args) {
+CASE(in_threads) {
     graphs_in_threads = (int) case_number(args, 0, 20);
     run_threads();
 }
 
 // Until it is killed.
-static void forever(struct case_args args) {
+CASE(forever) {
     graphs_in_threads = (int) case_number(args, 0, 1000);
     threads_go_on     = true;
     run_threads();
@@ -187,8 +187,7 @@ static void plan_small(int64_t width, const char * name) {
     ggml_gallocr_free(galloc);
 }
 
-static void odd_names(struct case_args args) {
-    (void) args;
+CASE(odd_names) {
     plan_small(8, "\"quoted\" \\ name");
     plan_small(8, "two\nlines\r\tand \x01\x1f\x7f");
     plan_small(8, "no UTF-8: \xff\xfe\xc3(\xe2\x82");
@@ -196,14 +195,12 @@ static void odd_names(struct case_args args) {
     plan_small(8, ""); // ggml gives it one
 }
 
-static void one_graph(struct case_args args) {
-    (void) args;
+CASE(one_graph) {
     plan_small(8, "the one graph");
 }
 
 // Plans a graph, and others after the folder is removed.
-static void folder_is_removed(struct case_args args) {
-    (void) args;
+CASE(folder_is_removed) {
     char folder[] = "/tmp/lastuse-recording-XXXXXX";
     CHECK(mkdtemp(folder) != NULL, "no folder");
     CHECK(lastuse_set_capture(folder), "%s", lastuse_last_error());
@@ -217,8 +214,7 @@ static void folder_is_removed(struct case_args args) {
 }
 
 // Simulates a full disk by a limit on file sizes.
-static void disk_is_full(struct case_args args) {
-    (void) args;
+CASE(disk_is_full) {
     signal(SIGXFSZ, SIG_IGN);
     struct rlimit limit = { .rlim_cur = 16, .rlim_max = RLIM_INFINITY };
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0, "no limit");
@@ -226,8 +222,7 @@ static void disk_is_full(struct case_args args) {
     plan_small(9, "too large for the disk");
 }
 
-static void capture_can_be_set(struct case_args args) {
-    (void) args;
+CASE(capture_can_be_set) {
     const char * folder = getenv("RECORDING_FOLDER");
     char         second[4096];
     snprintf(second, sizeof(second), "%s/made/on/the/way/%%s.txt", folder);
@@ -249,8 +244,7 @@ static void capture_can_be_set(struct case_args args) {
 }
 
 // One graph, planned again and again, and smaller ones that the plan of a larger one serves.
-static void same_again(struct case_args args) {
-    (void) args;
+CASE(same_again) {
     for (int i = 0; i < 3; i++) {
         plan_small(8, "again");
     }
@@ -262,8 +256,7 @@ static void same_again(struct case_args args) {
 }
 
 // A graph that lists a leaf twice, as a scheduler with several copies of its inputs does.
-static void leaf_twice(struct case_args args) {
-    (void) args;
+CASE(leaf_twice) {
     struct built built = small_graph(8, "a leaf twice");
     CHECK(built.graph->n_leafs == 1, "there is one leaf");
     built.graph->leafs[built.graph->n_leafs++] = built.graph->leafs[0];
@@ -275,8 +268,7 @@ static void leaf_twice(struct case_args args) {
 }
 
 // Measuring plans too.
-static void measured(struct case_args args) {
-    (void) args;
+CASE(measured) {
     struct built               built = small_graph(8, "measured");
     ggml_backend_buffer_type_t cpu   = ggml_backend_cpu_buffer_type();
     size_t                     size  = 0;
@@ -289,8 +281,7 @@ static void measured(struct case_args args) {
 // ---------------------------------------------------------------------------------------------------
 
 // Two allocators: one grows and uses a cached plan; the other is freed last.
-static void two_allocators(struct case_args args) {
-    (void) args;
+CASE(two_allocators) {
     ggml_gallocr_t first  = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     ggml_gallocr_t second = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     plan_once(first, 64, "small");
@@ -303,8 +294,7 @@ static void two_allocators(struct case_args args) {
 }
 
 // Not enough memory, and an abort in the middle.
-static void is_killed(struct case_args args) {
-    (void) args;
+CASE(is_killed) {
     struct dummy_types types;
     types_init(&types, 0);
     types.dummies[0].byte_cap = 1024;
@@ -322,7 +312,7 @@ static void log_to_program(enum ggml_log_level level, const char * text, void * 
 }
 
 // One message of each level: a refusal is an error.
-static void every_level(struct case_args args) {
+CASE(every_level) {
     if (args.count > 0) {
         ggml_log_set(log_to_program, NULL);
     }
@@ -341,8 +331,7 @@ static struct lastuse_stats stats_now(void) {
     return stats;
 }
 
-static void stats_add_up(struct case_args args) {
-    (void) args;
+CASE(stats_add_up) {
     struct lastuse_stats none = stats_now();
     CHECK(none.allocators == 0 && none.plans == 0 && none.bytes == 0 && none.lower_bound == 0, "something was done");
     ggml_gallocr_t first  = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -369,23 +358,21 @@ static void stats_add_up(struct case_args args) {
     CHECK(end.plans >= 3 && end.captures_written == 0 && end.captures_failed == 0, "%d plans", (int) end.plans);
 }
 
-static void stats_of_measuring(struct case_args args) {
+CASE(stats_of_measuring) {
     measured(args);
     struct lastuse_stats stats = stats_now();
     CHECK(stats.plans == 1 && stats.allocators == 0 && stats.bytes == 0 && stats.lower_bound == 0, "one plan alone");
 }
 
-static void stats_in_threads(struct case_args args) {
+CASE(stats_in_threads) {
     graphs_in_threads = 20;
     run_threads();
-    (void) args;
     struct lastuse_stats stats = stats_now();
     CHECK(stats.plans == (uint64_t) N_THREADS * 20, "%d plans", (int) stats.plans);
     CHECK(stats.allocators == 0 && stats.bytes == 0 && stats.lower_bound == 0, "nothing is left");
 }
 
-static void stats_of_other_sizes(struct case_args args) {
-    (void) args;
+CASE(stats_of_other_sizes) {
     CHECK(!lastuse_stats_get(NULL), "there is nothing to fill in");
     struct {
         struct lastuse_stats stats;
@@ -395,35 +382,7 @@ static void stats_of_other_sizes(struct case_args args) {
     CHECK(later.stats.struct_size == sizeof(later) && later.more == 42, "bytes that lastuse does not know");
 }
 
-static void stats_without_room(struct case_args args) {
-    (void) args;
+CASE(stats_without_room) {
     struct lastuse_stats stats = { .struct_size = 8 };
     lastuse_stats_get(&stats); // aborts
 }
-
-static const struct test_case CASES[] = {
-    CASE(one_type),
-    CASE(several_types),
-    CASE(markers_and_unlisted),
-    CASE(small_chunks),
-    CASE(in_threads),
-    CASE(forever),
-    CASE(odd_names),
-    CASE(one_graph),
-    CASE(folder_is_removed),
-    CASE(disk_is_full),
-    CASE(capture_can_be_set),
-    CASE(same_again),
-    CASE(leaf_twice),
-    CASE(measured),
-    CASE(two_allocators),
-    CASE(is_killed),
-    CASE(every_level),
-    CASE(stats_add_up),
-    CASE(stats_of_measuring),
-    CASE(stats_in_threads),
-    CASE(stats_of_other_sizes),
-    CASE(stats_without_room),
-};
-
-TEST_MAIN(CASES)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "copies_report.h"
 #include "lastuse.h"
@@ -143,82 +143,62 @@ static struct totals run(struct case_args args, long long count, struct setting 
     return totals;
 }
 
-static void random_graphs(struct case_args args) {
+CASE(random_graphs) {
     run(args, 500, (struct setting){ .allocator = &lastuse_api });
 }
 
-static void random_graphs_on_upstreams_allocator(struct case_args args) {
+CASE(random_graphs_on_upstreams_allocator) {
     run(args, 300, (struct setting){ .allocator = &upstream_api });
 }
 
-static void random_graphs_in_threads(struct case_args args) {
+CASE(random_graphs_in_threads) {
     run(args, 30, (struct setting){ .allocator = &lastuse_api, .n_threads = 2 });
 }
 
-static void large_random_graphs(struct case_args args) {
+CASE(large_random_graphs) {
     run(args, 60, (struct setting){ .allocator = &lastuse_api, .options = { .n_steps = 200 } });
 }
 
-static void random_graphs_in_another_order(struct case_args args) {
+CASE(random_graphs_in_another_order) {
     run(args, 200, (struct setting){ .allocator = &lastuse_api, .reorders = true });
 }
 
-static void random_graphs_by_scheduler(struct case_args args) {
+CASE(random_graphs_by_scheduler) {
     run(args, 200, (struct setting){ .allocator = &lastuse_api, .schedules = true });
 }
 
-static void random_graphs_for_unknown_memory(struct case_args args) {
+CASE(random_graphs_for_unknown_memory) {
     run(args, 200, (struct setting){ .allocator = &lastuse_api, .is_unknown = true });
 }
 
-static void graphs_of_copies(struct case_args args) {
+CASE(graphs_of_copies) {
     run(args, 500, (struct setting){ .allocator = &lastuse_api, .options = { .copies = true } });
 }
 
-static void graphs_of_copies_on_upstreams_allocator(struct case_args args) {
+CASE(graphs_of_copies_on_upstreams_allocator) {
     run(args, 300, (struct setting){ .allocator = &upstream_api, .options = { .copies = true } });
 }
 
-static void graphs_of_copies_in_threads(struct case_args args) {
+CASE(graphs_of_copies_in_threads) {
     run(args, 30, (struct setting){ .allocator = &lastuse_api, .n_threads = 2, .options = { .copies = true } });
 }
 
-static void graphs_of_copies_by_scheduler(struct case_args args) {
+CASE(graphs_of_copies_by_scheduler) {
     run(args, 200, (struct setting){ .allocator = &lastuse_api, .schedules = true, .options = { .copies = true } });
 }
 
-static void graphs_of_copies_in_another_order(struct case_args args) {
+CASE(graphs_of_copies_in_another_order) {
     run(args, 200, (struct setting){ .allocator = &lastuse_api, .reorders = true, .options = { .copies = true } });
 }
 
-static void random_graphs_with_output_views(struct case_args args) {
+CASE(random_graphs_with_output_views) {
     run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .output_views = true } });
 }
 
-static void markers(struct case_args args) {
+CASE(markers) {
     run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .markers = true } });
 }
 
-static void alternatives(struct case_args args) {
+CASE(alternatives) {
     run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .alternatives = true, .copies = true } });
 }
-
-static const struct test_case CASES[] = {
-    CASE(random_graphs),
-    CASE(random_graphs_on_upstreams_allocator),
-    CASE(random_graphs_in_threads),
-    CASE(large_random_graphs),
-    CASE(random_graphs_in_another_order),
-    CASE(random_graphs_by_scheduler),
-    CASE(random_graphs_for_unknown_memory),
-    CASE(graphs_of_copies),
-    CASE(graphs_of_copies_on_upstreams_allocator),
-    CASE(graphs_of_copies_in_threads),
-    CASE(graphs_of_copies_by_scheduler),
-    CASE(graphs_of_copies_in_another_order),
-    CASE(random_graphs_with_output_views),
-    CASE(markers),
-    CASE(alternatives),
-};
-
-TEST_MAIN(CASES)

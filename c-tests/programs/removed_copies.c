@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "copies_report.h"
 #include "dummy_buffer.h"
@@ -207,8 +207,7 @@ static struct ggml_tensor * into_a_result(struct parts p) {
     return ggml_sqr(p.b.ctx, wide);
 }
 
-static void copies_are_removed(struct case_args args) {
-    (void) args;
+CASE(copies_are_removed) {
     CHECK_ALL_REMOVED(into_cache, 1);
     CHECK_ALL_REMOVED(heads_into_cache, 1);
     CHECK_ALL_REMOVED(turned_into_cache, 1);
@@ -331,8 +330,7 @@ static struct ggml_tensor * joined_over_a_peak(struct parts p) {
     return ggml_sum(p.b.ctx, ggml_concat(p.b.ctx, early, late, 1));
 }
 
-static void copies_are_left(struct case_args args) {
-    (void) args;
+CASE(copies_are_left) {
     CHECK_ONE_LEFT(converted, left_type);
     CHECK_ONE_LEFT(copied_input, left_producer);
     CHECK_ONE_LEFT(an_output, left_producer);
@@ -349,8 +347,7 @@ static void copies_are_left(struct case_args args) {
     CHECK_ONE_LEFT(joined_over_a_peak, left_peak);
 }
 
-static void memory_that_is_not_known_is_left_alone(struct case_args args) {
-    (void) args;
+CASE(memory_that_is_not_known_is_left_alone) {
     struct ggml_tensor * result = NULL;
     struct parts         p      = graph_of(joined, &result);
     CHECK(remove_copies(p.b.graph, NULL).left_memory == 1, "a concatenation in unknown memory was removed");
@@ -363,8 +360,7 @@ static void memory_that_is_not_known_is_left_alone(struct case_args args) {
     built_free(p.b);
 }
 
-static void allocated_graph_is_left_alone(struct case_args args) {
-    (void) args;
+CASE(allocated_graph_is_left_alone) {
     struct ggml_tensor * result = NULL;
     ggml_backend_t       cpu    = new_cpu(1);
     void *               galloc = NULL;
@@ -379,8 +375,7 @@ static void allocated_graph_is_left_alone(struct case_args args) {
 }
 
 // Everything has the memory of its context, as in programs without an allocator.
-static void memory_of_a_context_is_written(struct case_args args) {
-    (void) args;
+CASE(memory_of_a_context_is_written) {
     struct ggml_init_params params = { .mem_size = 1 << 20, .mem_buffer = NULL, .no_alloc = false };
     float                   sums[2];
     for (int round = 0; round < 2; round++) {
@@ -407,8 +402,7 @@ static void memory_of_a_context_is_written(struct case_args args) {
 }
 
 // A cache on a device that has neither the matrix nor the CPU's kernels.
-static void producers_stay_on_their_device(struct case_args args) {
-    (void) args;
+CASE(producers_stay_on_their_device) {
     struct dummy_buft device;
     dummy_buft_init(&device, "device", 32, 0);
     struct built         b      = built_new(64, 1 << 16);
@@ -430,8 +424,7 @@ static void producers_stay_on_their_device(struct case_args args) {
     built_free(b);
 }
 
-static void odd_graphs_are_left_alone(struct case_args args) {
-    (void) args;
+CASE(odd_graphs_are_left_alone) {
     struct parts p = parts_new();
     CHECK(remove_copies(p.b.graph, NULL).removed == 0, "an empty graph has changed");
     struct ggml_tensor * rows = product(p);
@@ -483,23 +476,9 @@ static size_t size_of(struct built b) {
     return size;
 }
 
-static void explicit_in_place_changes_no_size(struct case_args args) {
-    (void) args;
+CASE(explicit_in_place_changes_no_size) {
     size_t with    = size_of(network(true));
     size_t without = size_of(network(false));
     CHECK(with == without && with > 0, "%zu bytes with in-place nodes, %zu without", with, without);
     printf("%zu bytes\n", with);
 }
-
-static const struct test_case CASES[] = {
-    CASE(copies_are_removed),
-    CASE(copies_are_left),
-    CASE(memory_that_is_not_known_is_left_alone),
-    CASE(allocated_graph_is_left_alone),
-    CASE(memory_of_a_context_is_written),
-    CASE(producers_stay_on_their_device),
-    CASE(odd_graphs_are_left_alone),
-    CASE(explicit_in_place_changes_no_size),
-};
-
-TEST_MAIN(CASES)

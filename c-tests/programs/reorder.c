@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-cpu.h"
 #include "graph_fields.h"
@@ -80,24 +80,24 @@ static void run_random_graphs(struct case_args args, long long count, int n_thre
     ggml_backend_free(cpu);
 }
 
-static void random_graphs(struct case_args args) {
+CASE(random_graphs) {
     run_random_graphs(args, 500, 1, (struct random_graph_options){ 0 });
 }
 
 // Fewer graphs: on a busy machine the threads wait for one another.
-static void random_graphs_in_threads(struct case_args args) {
+CASE(random_graphs_in_threads) {
     run_random_graphs(args, 30, 2, (struct random_graph_options){ 0 });
 }
 
-static void large_random_graphs(struct case_args args) {
+CASE(large_random_graphs) {
     run_random_graphs(args, 20, 1, (struct random_graph_options){ .n_steps = 200 });
 }
 
-static void random_graphs_with_output_views(struct case_args args) {
+CASE(random_graphs_with_output_views) {
     run_random_graphs(args, 200, 1, (struct random_graph_options){ .output_views = true });
 }
 
-static void alternatives(struct case_args args) {
+CASE(alternatives) {
     struct random_graph_options options = { .alternatives = true };
     ggml_backend_t              cpu     = new_cpu(1);
     for (long long seed = 1; seed <= case_number(args, 0, 200); seed++) {
@@ -107,7 +107,7 @@ static void alternatives(struct case_args args) {
 }
 
 // Nodes that the scheduler inserts are not moved, so fewer graphs change.
-static void markers(struct case_args args) {
+CASE(markers) {
     struct random_graph_options options = { .markers = true };
     ggml_backend_t              cpu     = new_cpu(1);
     for (long long seed = 1; seed <= case_number(args, 0, 200); seed++) {
@@ -129,7 +129,7 @@ static void plan_random_graphs(long long count, struct random_graph_options opti
     }
 }
 
-static void what_the_scheduler_adds(struct case_args args) {
+CASE(what_the_scheduler_adds) {
     long long count = case_number(args, 0, 150);
     plan_random_graphs(count, (struct random_graph_options){ .unlisted_leafs = true });
     plan_random_graphs(count, (struct random_graph_options){ .markers = true, .early_markers = true });
@@ -170,13 +170,11 @@ static void compare_training(int n_threads) {
     ggml_backend_free(cpu);
 }
 
-static void training_graph(struct case_args args) {
-    (void) args;
+CASE(training_graph) {
     compare_training(1);
 }
 
-static void training_graph_in_threads(struct case_args args) {
-    (void) args;
+CASE(training_graph_in_threads) {
     compare_training(2);
 }
 
@@ -188,8 +186,7 @@ static void run_by_scheduler(ggml_backend_sched_t sched, struct training * t) {
     CHECK(ggml_backend_sched_graph_compute(sched, t->graph) == GGML_STATUS_SUCCESS, "not computed");
 }
 
-static void scheduler_runs_the_new_order(struct case_args args) {
-    (void) args;
+CASE(scheduler_runs_the_new_order) {
     // The reported size is that in an allocator that the program uses itself, which keeps inputs.
     CHECK(lastuse_set_rules("keep-inputs"), "%s", lastuse_last_error());
     ggml_backend_t                cpu    = new_cpu(1);
@@ -256,8 +253,7 @@ static struct ggml_tensor * two_branches(struct parts p, struct ggml_tensor * be
     return end;
 }
 
-static void two_branches_run_one_after_the_other(struct case_args args) {
-    (void) args;
+CASE(two_branches_run_one_after_the_other) {
     struct parts         p      = parts_new();
     struct ggml_tensor * first  = expand(p, p.x);
     struct ggml_tensor * second = expand(p, ggml_scale(p.b.ctx, p.x, 2.0f));
@@ -278,8 +274,7 @@ static void custom(struct ggml_tensor * dst, const struct ggml_tensor * a, int i
     memcpy(dst->data, a->data, ggml_nbytes(dst));
 }
 
-static void nothing_passes_a_function_of_the_program(struct case_args args) {
-    (void) args;
+CASE(nothing_passes_a_function_of_the_program) {
     struct parts         p      = parts_new();
     struct ggml_tensor * first  = expand(p, p.x);
     struct ggml_tensor * second = expand(p, ggml_scale(p.b.ctx, p.x, 2.0f));
@@ -333,20 +328,17 @@ static struct ggml_tensor * unrelated(struct parts p, struct ggml_tensor * kept)
     return ggml_new_tensor_1d(p.b.weights, GGML_TYPE_F32, ROW);
 }
 
-static void writes_stay_before_reads(struct case_args args) {
-    (void) args;
+CASE(writes_stay_before_reads) {
     check_write_stays(itself, false);
     check_write_stays(a_view, false);
 }
 
-static void overlapping_tensors_are_one(struct case_args args) {
-    (void) args;
+CASE(overlapping_tensors_are_one) {
     check_write_stays(overlapping, false);
     check_write_stays(unrelated, true);
 }
 
-static void little_to_reorder(struct case_args args) {
-    (void) args;
+CASE(little_to_reorder) {
     struct built                  b = built_new(16, 1024);
     struct lastuse_reorder_report report;
     CHECK(!reorder(b.graph, &report) && report.lower_bound_before == 0, "an empty graph has changed");
@@ -360,8 +352,7 @@ static void little_to_reorder(struct case_args args) {
     built_free(b);
 }
 
-static void report_and_type_may_be_missing(struct case_args args) {
-    (void) args;
+CASE(report_and_type_may_be_missing) {
     struct training first  = training_new();
     struct training second = training_new();
     CHECK(lastuse_graph_reorder(first.graph, NULL, 0, NULL), "the order stays");
@@ -375,8 +366,7 @@ static void report_and_type_may_be_missing(struct case_args args) {
     training_free(&second);
 }
 
-static void effort_is_a_limit(struct case_args args) {
-    (void) args;
+CASE(effort_is_a_limit) {
     struct training t = training_new();
     CHECK(!lastuse_graph_reorder(t.graph, NULL, 1, NULL), "with an effort of one node the order changed");
     CHECK(lastuse_graph_reorder(t.graph, NULL, 1000000, NULL), "the order stays");
@@ -384,8 +374,7 @@ static void effort_is_a_limit(struct case_args args) {
 }
 
 // A program reserves for one graph and runs another one that is built in the same way.
-static void graphs_built_alike_get_the_same_order(struct case_args args) {
-    (void) args;
+CASE(graphs_built_alike_get_the_same_order) {
     struct training               first = training_new();
     struct training               other = training_new();
     struct lastuse_reorder_report report;
@@ -399,26 +388,3 @@ static void graphs_built_alike_get_the_same_order(struct case_args args) {
     training_free(&first);
     training_free(&other);
 }
-
-static const struct test_case CASES[] = {
-    CASE(random_graphs),
-    CASE(random_graphs_in_threads),
-    CASE(large_random_graphs),
-    CASE(random_graphs_with_output_views),
-    CASE(markers),
-    CASE(alternatives),
-    CASE(what_the_scheduler_adds),
-    CASE(training_graph),
-    CASE(training_graph_in_threads),
-    CASE(scheduler_runs_the_new_order),
-    CASE(two_branches_run_one_after_the_other),
-    CASE(nothing_passes_a_function_of_the_program),
-    CASE(writes_stay_before_reads),
-    CASE(overlapping_tensors_are_one),
-    CASE(little_to_reorder),
-    CASE(report_and_type_may_be_missing),
-    CASE(effort_is_a_limit),
-    CASE(graphs_built_alike_get_the_same_order),
-};
-
-TEST_MAIN(CASES)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
@@ -116,7 +116,11 @@ static bool compare_random_graph(ggml_backend_t cpu, long long seed, struct rand
     return moved;
 }
 
-static void random_graphs_are_computed_in_the_order_reserved(struct case_args args) {
+__attribute__((constructor)) static void reorder_all(void) {
+    setenv("LASTUSE_REORDER", "on", 1);
+}
+
+CASE(random_graphs_are_computed_in_the_order_reserved) {
     ggml_backend_t cpu   = new_cpu(1);
     long long      first = case_number(args, 0, 1);
     long long      count = case_number(args, 1, 300);
@@ -129,7 +133,7 @@ static void random_graphs_are_computed_in_the_order_reserved(struct case_args ar
 }
 
 // Without reservation: one buffer, and the first graph is planned when it is allocated.
-static void random_graphs_are_ordered_when_they_are_allocated(struct case_args args) {
+CASE(random_graphs_are_ordered_when_they_are_allocated) {
     ggml_backend_t cpu   = new_cpu(1);
     long long      first = case_number(args, 0, 1000);
     long long      count = case_number(args, 1, 100);
@@ -222,7 +226,7 @@ static bool compare_with_ids(ggml_backend_t cpu, long long seed, int again) {
     return moved;
 }
 
-static void buffer_ids_follow_their_nodes(struct case_args args) {
+CASE(buffer_ids_follow_their_nodes) {
     ggml_backend_t cpu   = new_cpu(1);
     long long      first = case_number(args, 0, 1);
     long long      count = case_number(args, 1, 150);
@@ -263,8 +267,7 @@ static bool runs_in_turn(struct branches w) {
     return found;
 }
 
-static void other_sizes_get_the_order_that_was_reserved(struct case_args args) {
-    (void) args;
+CASE(other_sizes_get_the_order_that_was_reserved) {
     struct branches large  = branches_new(100);
     struct branches near   = branches_new(90);
     struct branches small  = branches_new(9);
@@ -289,8 +292,7 @@ static void other_sizes_get_the_order_that_was_reserved(struct case_args args) {
 }
 
 // Alike, but one of them writes memory that the other branch reads: the order that was found is wrong for it.
-static void an_order_that_breaks_a_hazard_is_not_taken(struct case_args args) {
-    (void) args;
+CASE(an_order_that_breaks_a_hazard_is_not_taken) {
     struct built         room   = built_new(8, 1 << 16);
     struct ggml_tensor * other  = ggml_new_tensor_1d(room.weights, GGML_TYPE_F32, 16);
     struct ggml_tensor * kept   = ggml_new_tensor_1d(room.weights, GGML_TYPE_F32, 16);
@@ -326,8 +328,7 @@ static void an_order_that_breaks_a_hazard_is_not_taken(struct case_args args) {
     built_free(room);
 }
 
-static void graphs_of_a_scheduler_stay(struct case_args args) {
-    (void) args;
+CASE(graphs_of_a_scheduler_stay) {
     struct branches      w     = branches_new(100);
     struct order         built = order_of(w.b.graph);
     ggml_backend_t       cpu   = new_cpu(1);
@@ -344,8 +345,7 @@ static void graphs_of_a_scheduler_stay(struct case_args args) {
     built_free(w.b);
 }
 
-static void views_of_graphs_stay(struct case_args args) {
-    (void) args;
+CASE(views_of_graphs_stay) {
     struct branches    w      = branches_new(100);
     struct order       built  = order_of(w.b.graph);
     struct ggml_cgraph part   = ggml_graph_view(w.b.graph, 0, w.b.graph->n_nodes);
@@ -357,8 +357,7 @@ static void views_of_graphs_stay(struct case_args args) {
     built_free(w.b);
 }
 
-static void measuring_gives_the_size_that_is_reserved(struct case_args args) {
-    (void) args;
+CASE(measuring_gives_the_size_that_is_reserved) {
     struct branches            w      = branches_new(100);
     struct order               built  = order_of(w.b.graph);
     ggml_backend_buffer_type_t type   = ggml_backend_cpu_buffer_type();
@@ -374,8 +373,7 @@ static void measuring_gives_the_size_that_is_reserved(struct case_args args) {
 }
 
 // A tensor that is retained until a node has run needs another order than the one that was found before.
-static void orders_respect_what_is_retained_later(struct case_args args) {
-    (void) args;
+CASE(orders_respect_what_is_retained_later) {
     struct branches w      = branches_new(100);
     struct branches again  = branches_new(100);
     ggml_gallocr_t  galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -389,21 +387,4 @@ static void orders_respect_what_is_retained_later(struct case_args args) {
     ggml_gallocr_free(galloc);
     built_free(w.b);
     built_free(again.b);
-}
-
-static const struct test_case CASES[] = {
-    CASE(random_graphs_are_computed_in_the_order_reserved),
-    CASE(random_graphs_are_ordered_when_they_are_allocated),
-    CASE(buffer_ids_follow_their_nodes),
-    CASE(other_sizes_get_the_order_that_was_reserved),
-    CASE(an_order_that_breaks_a_hazard_is_not_taken),
-    CASE(graphs_of_a_scheduler_stay),
-    CASE(views_of_graphs_stay),
-    CASE(measuring_gives_the_size_that_is_reserved),
-    CASE(orders_respect_what_is_retained_later),
-};
-
-int main(int argc, char ** argv) {
-    setenv("LASTUSE_REORDER", "on", 1);
-    return run_case(argc, argv, CASES, sizeof(CASES) / sizeof(CASES[0]));
 }

@@ -2,6 +2,7 @@
 //
 //   retain <case>
 
+#include "cases.h"
 #include "graph_fields.h"
 #include "lastuse.h"
 #include "retained_chain.h"
@@ -62,8 +63,7 @@ static void check_error(bool ok, const char * part) {
 }
 
 // Without retention all nodes are in one place; each retained value takes one more.
-static void values_of_a_chain(struct case_args args) {
-    (void) args;
+CASE(values_of_a_chain) {
     ggml_backend_t cpu    = new_cpu(1);
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t galloc = new_allocator();
@@ -82,8 +82,7 @@ static void values_of_a_chain(struct case_args args) {
 }
 
 // The memory is used again after the node; the node that reads the value does not overwrite it.
-static void until_a_node(struct case_args args) {
-    (void) args;
+CASE(until_a_node) {
     ggml_backend_t cpu = new_cpu(1);
     for (int end = 1; end < CHAIN; end++) {
         struct chain   chain  = chain_of(WIDTH);
@@ -102,8 +101,7 @@ static void until_a_node(struct case_args args) {
 }
 
 // Three large values, each read by the next: two at a time without retention.
-static void until_a_node_takes_less_than_to_the_end(struct case_args args) {
-    (void) args;
+CASE(until_a_node_takes_less_than_to_the_end) {
     struct ggml_context * ctx   = no_alloc_context(1 << 20);
     struct ggml_tensor *  input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 64);
     ggml_set_input(input);
@@ -126,8 +124,7 @@ static void until_a_node_takes_less_than_to_the_end(struct case_args args) {
     ggml_free(ctx);
 }
 
-static void through_views(struct case_args args) {
-    (void) args;
+CASE(through_views) {
     ggml_backend_t        cpu   = new_cpu(1);
     struct ggml_context * ctx   = no_alloc_context(1 << 20);
     struct ggml_tensor *  input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, WIDTH);
@@ -155,8 +152,7 @@ static void through_views(struct case_args args) {
 }
 
 // A registration is for every graph with the tensor; plans are remembered with their retained tensors.
-static void across_plans(struct case_args args) {
-    (void) args;
+CASE(across_plans) {
     ggml_backend_t cpu    = new_cpu(1);
     struct chain   small  = chain_of(WIDTH);
     struct chain   large  = chain_of(4 * WIDTH);
@@ -180,8 +176,7 @@ static void across_plans(struct case_args args) {
 }
 
 // No plan is used for another retention than its own, and none is made twice.
-static void changes_of_registrations(struct case_args args) {
-    (void) args;
+CASE(changes_of_registrations) {
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t galloc = new_allocator();
     uint64_t       plans  = lastuse_plan_count();
@@ -200,8 +195,7 @@ static void changes_of_registrations(struct case_args args) {
 }
 
 // Registered before the graph is reserved, and measured with it.
-static void reservations(struct case_args args) {
-    (void) args;
+CASE(reservations) {
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t galloc = new_allocator();
     retain(galloc, chain.nodes[2]);
@@ -217,8 +211,7 @@ static void reservations(struct case_args args) {
 }
 
 // With several buffers a change needs a reservation, as every other change of a graph.
-static void several_buffers(struct case_args args) {
-    (void) args;
+CASE(several_buffers) {
     struct dummy_buft dummies[2];
     dummy_buft_init(&dummies[0], "first", 32, 0);
     dummy_buft_init(&dummies[1], "second", 32, 0);
@@ -240,8 +233,7 @@ static void several_buffers(struct case_args args) {
 }
 
 // A graph that is built again counts as the one that was registered; another tensor at its address does not.
-static void rebuilt_in_the_same_memory(struct case_args args) {
-    (void) args;
+CASE(rebuilt_in_the_same_memory) {
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t galloc = new_allocator();
     // Within the memory of a larger graph, all inputs would be kept.
@@ -264,8 +256,7 @@ static void rebuilt_in_the_same_memory(struct case_args args) {
 }
 
 // Ends that are in another graph, before the tensor, or no nodes at all.
-static void unusual_ends(struct case_args args) {
-    (void) args;
+CASE(unusual_ends) {
     struct chain   chain  = chain_of(WIDTH);
     struct chain   other  = chain_of(WIDTH);
     ggml_gallocr_t galloc = new_allocator();
@@ -283,8 +274,7 @@ static void unusual_ends(struct case_args args) {
 }
 
 // A graph with an operation that writes into a retained tensor: its value is the last one written.
-static void explicit_writes_stay(struct case_args args) {
-    (void) args;
+CASE(explicit_writes_stay) {
     ggml_backend_t        cpu   = new_cpu(1);
     struct ggml_context * ctx   = no_alloc_context(1 << 20);
     struct ggml_tensor *  input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, WIDTH);
@@ -306,8 +296,7 @@ static void explicit_writes_stay(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-static void allocators_of_ggml(struct case_args args) {
-    (void) args;
+CASE(allocators_of_ggml) {
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t galloc = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     check_error(lastuse_tensor_retain(galloc, chain.nodes[0]), "lastuse_tensor_retain: ");
@@ -316,20 +305,3 @@ static void allocators_of_ggml(struct case_args args) {
     upstream_ggml_gallocr_free(galloc);
     chain_free(&chain);
 }
-
-static const struct test_case CASES[] = {
-    CASE(values_of_a_chain),
-    CASE(until_a_node),
-    CASE(until_a_node_takes_less_than_to_the_end),
-    CASE(through_views),
-    CASE(across_plans),
-    CASE(changes_of_registrations),
-    CASE(reservations),
-    CASE(several_buffers),
-    CASE(rebuilt_in_the_same_memory),
-    CASE(unusual_ends),
-    CASE(explicit_writes_stay),
-    CASE(allocators_of_ggml),
-};
-
-TEST_MAIN(CASES)

@@ -2,6 +2,7 @@
 //
 //   retain_names <case> [first seed] [number of seeds]
 
+#include "cases.h"
 #include "graph_fields.h"
 #include "lastuse.h"
 #include "own_memory.h"
@@ -26,8 +27,7 @@ static size_t allocate_again(ggml_gallocr_t galloc, struct chain * chain) {
     return bytes_in_use(chain->graph);
 }
 
-static void existing_and_later_allocators(struct case_args args) {
-    (void) args;
+CASE(existing_and_later_allocators) {
     ggml_backend_t cpu    = new_cpu(1);
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t before = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -49,8 +49,7 @@ static void existing_and_later_allocators(struct case_args args) {
 }
 
 // A graph with the same tensors at the same addresses, of which others have the names.
-static void names_that_change(struct case_args args) {
-    (void) args;
+CASE(names_that_change) {
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     set_retain("kept?");
@@ -67,8 +66,7 @@ static void names_that_change(struct case_args args) {
     chain_free(&chain);
 }
 
-static void patterns(struct case_args args) {
-    (void) args;
+CASE(patterns) {
     static const struct { const char * names; size_t values; } expected[] = {
         { "hidden-*", 6 }, { "*", 7 }, { "hidden-?", 6 }, { "hidden", 1 }, { "*-2,*-3", 3 }, { "HIDDEN-1", 1 },
         { "input", 2 },    { "", 1 },  { " hidden-0 ", 2 },
@@ -84,8 +82,7 @@ static void patterns(struct case_args args) {
     chain_free(&chain);
 }
 
-static void invalid_patterns(struct case_args args) {
-    (void) args;
+CASE(invalid_patterns) {
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     set_retain("hidden-2");
@@ -104,8 +101,7 @@ static void invalid_patterns(struct case_args args) {
 }
 
 // A registration counts more than the name.
-static void registered_and_named(struct case_args args) {
-    (void) args;
+CASE(registered_and_named) {
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     set_retain("hidden-1");
@@ -117,8 +113,7 @@ static void registered_and_named(struct case_args args) {
     chain_free(&chain);
 }
 
-static void measured_and_explained(struct case_args args) {
-    (void) args;
+CASE(measured_and_explained) {
     struct chain               chain = chain_of(WIDTH);
     ggml_backend_buffer_type_t buft  = ggml_backend_cpu_buffer_type();
     set_retain("hidden-1");
@@ -136,8 +131,7 @@ static void measured_and_explained(struct case_args args) {
 }
 
 // By a scheduler with one backend, then with two whose copies of a tensor have their own names.
-static void schedulers(struct case_args args) {
-    (void) args;
+CASE(schedulers) {
     struct separate_backends separate;
     separate_backends_init(&separate, 1);
     set_retain("hidden-*");
@@ -164,8 +158,7 @@ static void schedulers(struct case_args args) {
 }
 
 // Guards fill free memory, but not that of retained tensors.
-static void guarded(struct case_args args) {
-    (void) args;
+CASE(guarded) {
     ggml_backend_t cpu   = new_cpu(1);
     struct chain   chain = chain_of(WIDTH);
     CHECK(lastuse_set_verify("memory"), "%s", lastuse_last_error());
@@ -195,8 +188,7 @@ static void guarded(struct case_args args) {
 }
 
 // A retained producer of a copy keeps its memory: the copy stays.
-static void copies_of_retained_tensors_stay(struct case_args args) {
-    (void) args;
+CASE(copies_of_retained_tensors_stay) {
     for (int is_retained = 0; is_retained < 2; is_retained++) {
         struct ggml_context * ctx   = no_alloc_context(1 << 20);
         struct ggml_tensor *  input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 16);
@@ -216,8 +208,7 @@ static void copies_of_retained_tensors_stay(struct case_args args) {
 
 // Forward results, which the backward pass and the steps of the optimizer overwrite otherwise. The reference is copied
 // out node by node, right after each was computed, in its own memory.
-static void forward_results_of_a_training_graph(struct case_args args) {
-    (void) args;
+CASE(forward_results_of_a_training_graph) {
     ggml_backend_t  cpu     = new_cpu(1);
     struct training given   = training_new();
     struct training kept    = training_new();
@@ -322,28 +313,11 @@ static void check_random_graphs(struct seeds seeds, int percent) {
     ggml_backend_free(cpu);
 }
 
-static void every_value_of_random_graphs(struct case_args args) {
+CASE(every_value_of_random_graphs) {
     set_retain("*");
     check_random_graphs(seeds_from(args, 300), 100);
 }
 
-static void some_values_of_random_graphs(struct case_args args) {
+CASE(some_values_of_random_graphs) {
     check_random_graphs(seeds_from(args, 300), 30);
 }
-
-static const struct test_case CASES[] = {
-    CASE(existing_and_later_allocators),
-    CASE(names_that_change),
-    CASE(patterns),
-    CASE(invalid_patterns),
-    CASE(registered_and_named),
-    CASE(measured_and_explained),
-    CASE(schedulers),
-    CASE(guarded),
-    CASE(copies_of_retained_tensors_stay),
-    CASE(forward_results_of_a_training_graph),
-    CASE(every_value_of_random_graphs),
-    CASE(some_values_of_random_graphs),
-};
-
-TEST_MAIN(CASES)

@@ -4,15 +4,14 @@
 //
 //   rotating_copies <case>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 
 #define STEPS 12
 
-static void inputs_of_the_program_are_computed(struct case_args args) {
-    (void) args;
+CASE(inputs_of_the_program_are_computed) {
     ggml_backend_t       cpu   = new_cpu(1);
     ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 64, true, true);
     for (int step = 0; step < STEPS; step++) {
@@ -46,9 +45,3 @@ static void inputs_of_the_program_are_computed(struct case_args args) {
     ggml_backend_sched_free(sched);
     ggml_backend_free(cpu);
 }
-
-static const struct test_case CASES[] = {
-    CASE(inputs_of_the_program_are_computed),
-};
-
-TEST_MAIN(CASES)

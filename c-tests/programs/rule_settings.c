@@ -2,7 +2,7 @@
 //
 //   rule_settings <case>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
@@ -123,8 +123,7 @@ static const struct kind_of_buffer KINDS[] = {
     { "host memory of an accelerator", type_accelerator, true, false },
 };
 
-static void rules_by_device(struct case_args args) {
-    (void) args;
+CASE(rules_by_device) {
     check_default("ggml's CPU", ggml_backend_cpu_buffer_type(), "all", "ggml");
     for (size_t i = 0; i < sizeof(KINDS) / sizeof(KINDS[0]); i++) {
         struct kind_of_buffer      kind   = KINDS[i];
@@ -143,8 +142,7 @@ static void rules_by_device(struct case_args args) {
 
 // In-place decisions are ggml's unless a word names the device: backends fuse nodes relying on them. General words
 // apply to rules that are safe on every device.
-static void general_words_leave_other_devices_in_place_decisions_alone(struct case_args args) {
-    (void) args;
+CASE(general_words_leave_other_devices_in_place_decisions_alone) {
     static const char * const untouched[] = {
         "all", "in-place", "no-in-place", "views,rows,copies,concat,oldest-source", "cpu:none", "cpu:all,no-in-place",
         "none,unread-inputs,inactive,leafs-last", "ggml,inactive,unread-inputs,leafs-last",
@@ -173,8 +171,7 @@ static void general_words_leave_other_devices_in_place_decisions_alone(struct ca
 
 // A device is known by the name of its buffer type. Rules that are known to be correct there are on, or follow their
 // word.
-static void rules_by_backend(struct case_args args) {
-    (void) args;
+CASE(rules_by_backend) {
     static const struct {
         const char * name;
         bool         is_host;
@@ -205,8 +202,7 @@ static void rules_by_backend(struct case_args args) {
 }
 
 // One allocator: each buffer type has the rules of its device.
-static void each_type_has_its_own_rules(struct case_args args) {
-    (void) args;
+CASE(each_type_has_its_own_rules) {
     struct ggml_backend_device gpu = { .iface.get_type = type_gpu };
     struct dummy_buft          dummies[2];
     ggml_backend_buffer_type_t types[2];
@@ -253,8 +249,7 @@ static size_t size_with(const char * rules) {
 }
 
 // Words apply from left to right.
-static void later_words_override_earlier_ones(struct case_args args) {
-    (void) args;
+CASE(later_words_override_earlier_ones) {
     size_t all  = size_with("all");
     size_t ggml = size_with("ggml");
     CHECK(all < ggml, "the rules make no difference");
@@ -287,8 +282,7 @@ static void check_report(const struct log_capture * log, const char * word) {
 }
 
 // Nothing changes: neither rules nor the plan that is there.
-static void wrong_words_are_refused(struct case_args args) {
-    (void) args;
+CASE(wrong_words_are_refused) {
     static struct log_capture log;
     ggml_gallocr_t            galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     struct built              built  = graph_with_norm();
@@ -316,8 +310,7 @@ static void wrong_words_are_refused(struct case_args args) {
 }
 
 // The next graph is planned anew; the buffer stays.
-static void rules_change_from_the_next_plan_on(struct case_args args) {
-    (void) args;
+CASE(rules_change_from_the_next_plan_on) {
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     struct built   built  = graph_with_norm();
     size_t         less   = size_with("all");
@@ -343,8 +336,7 @@ static size_t default_size_in_scheduler(void) {
     return size;
 }
 
-static void rules_of_the_process_are_those_of_new_allocators(struct case_args args) {
-    (void) args;
+CASE(rules_of_the_process_are_those_of_new_allocators) {
     size_t         all      = size_with("all");
     size_t         ggml     = size_with("ggml");
     ggml_gallocr_t old      = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -361,8 +353,7 @@ static void rules_of_the_process_are_those_of_new_allocators(struct case_args ar
 
 // The environment: read with the first call of the process.
 
-static void environment_sets_rules(struct case_args args) {
-    (void) args;
+CASE(environment_sets_rules) {
     setenv("LASTUSE_RULES", "ggml", 1);
     size_t size = size_by_default();
     CHECK(default_size_in_scheduler() == size, "a scheduler's allocator has other rules");
@@ -373,8 +364,7 @@ static void environment_sets_rules(struct case_args args) {
     CHECK(size_by_default() == size_with("all"), "the program overrides the environment");
 }
 
-static void wrong_environment_is_reported(struct case_args args) {
-    (void) args;
+CASE(wrong_environment_is_reported) {
     static struct log_capture log;
     setenv("LASTUSE_RULES", "ggml,colums", 1);
     log_capture_start(&log);
@@ -384,18 +374,3 @@ static void wrong_environment_is_reported(struct case_args args) {
     CHECK(log_capture_has(&log, "LASTUSE_RULES"), "the line does not name the variable: %s", log.lines[0]);
     CHECK(size == size_with("all") && size < size_with("ggml"), "LASTUSE_RULES has some effect");
 }
-
-static const struct test_case CASES[] = {
-    CASE(rules_by_device),
-    CASE(rules_by_backend),
-    CASE(general_words_leave_other_devices_in_place_decisions_alone),
-    CASE(each_type_has_its_own_rules),
-    CASE(later_words_override_earlier_ones),
-    CASE(wrong_words_are_refused),
-    CASE(rules_change_from_the_next_plan_on),
-    CASE(rules_of_the_process_are_those_of_new_allocators),
-    CASE(environment_sets_rules),
-    CASE(wrong_environment_is_reported),
-};
-
-TEST_MAIN(CASES)

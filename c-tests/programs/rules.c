@@ -2,7 +2,7 @@
 //
 //   rules <case>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -48,8 +48,7 @@ static void lowers_the_size(const char * rule, graph_maker make) {
     CHECK(size_with(make, without) == size, "something other than %s lowers the size", rule);
 }
 
-static void each_rule_lowers_the_size(struct case_args args) {
-    (void) args;
+CASE(each_rule_lowers_the_size) {
     lowers_the_size("views", graph_through_a_view);
     lowers_the_size("rows", graph_with_norm);
     lowers_the_size("rows", graph_with_l2_norm);
@@ -64,8 +63,7 @@ static void each_rule_lowers_the_size(struct case_args args) {
     lowers_the_size("inactive", graph_with_alternative);
 }
 
-static void in_place_is_what_ggml_does(struct case_args args) {
-    (void) args;
+CASE(in_place_is_what_ggml_does) {
     size_t size = size_with(graph_in_place, "none");
     size_t less = size_with(graph_in_place, "ggml");
     CHECK(less < size, "%zu bytes, and %zu with nothing in place", less, size);
@@ -86,8 +84,7 @@ static int place_of_sum(struct sources_of_sum sources, const char * rules) {
     return place;
 }
 
-static void oldest_source_is_taken(struct case_args args) {
-    (void) args;
+CASE(oldest_source_is_taken) {
     struct sources_of_sum younger_first = { .younger_first = true };
     struct sources_of_sum older_first   = { .younger_first = false };
     CHECK(place_of_sum(younger_first, "ggml") == 0, "ggml takes the first");
@@ -99,8 +96,7 @@ static void oldest_source_is_taken(struct case_args args) {
 }
 
 // Backends fuse such a pair, and the result is at the address of the first one.
-static void source_just_computed_in_place_is_taken(struct case_args args) {
-    (void) args;
+CASE(source_just_computed_in_place_is_taken) {
     struct sources_of_sum younger_first = { .younger_first = true, .squared = true };
     struct sources_of_sum older_first   = { .younger_first = false, .squared = true };
     CHECK(place_of_sum(younger_first, "all") == 0, "the square is first");
@@ -111,8 +107,7 @@ static void source_just_computed_in_place_is_taken(struct case_args args) {
 // Operations that read some source after they have begun to write
 
 // Row 7 is added to row 0 and so on. (Upstream computes the sum over the rows that are still to be read.)
-static void add_id_never_lies_over_the_rows_it_picks(struct case_args args) {
-    (void) args;
+CASE(add_id_never_lies_over_the_rows_it_picks) {
     static const char * const settings[] = { "none", "ggml", "all" };
     ggml_backend_t            cpu        = new_cpu(1);
     for (int i = 0; i < 3; i++) {
@@ -161,8 +156,7 @@ static void check_same_in_place(ggml_backend_t cpu, graph_maker make) {
 }
 
 // Old kernels copied one source onto the result, and then read the other.
-static void gradients_in_place_are_right(struct case_args args) {
-    (void) args;
+CASE(gradients_in_place_are_right) {
     ggml_backend_t cpu = new_cpu(1);
     check_same_in_place(cpu, graph_with_rms_norm_back);
     check_same_in_place(cpu, graph_with_soft_max_back);
@@ -178,8 +172,7 @@ static bool lies_inside(const struct ggml_tensor * t, const struct ggml_tensor *
 }
 
 // An operand that is shorter than planned is not where the copy reads it, though it fits into its place.
-static void concat_of_other_lengths_is_planned_anew(struct case_args args) {
-    (void) args;
+CASE(concat_of_other_lengths_is_planned_anew) {
     ggml_backend_t cpu    = new_cpu(1);
     ggml_gallocr_t galloc = new_allocator("all");
     for (int first = 8; first > 0; first--) {
@@ -208,15 +201,3 @@ static void concat_of_other_lengths_is_planned_anew(struct case_args args) {
     ggml_gallocr_free(galloc);
     ggml_backend_free(cpu);
 }
-
-static const struct test_case CASES[] = {
-    CASE(each_rule_lowers_the_size),
-    CASE(in_place_is_what_ggml_does),
-    CASE(oldest_source_is_taken),
-    CASE(source_just_computed_in_place_is_taken),
-    CASE(add_id_never_lies_over_the_rows_it_picks),
-    CASE(gradients_in_place_are_right),
-    CASE(concat_of_other_lengths_is_planned_anew),
-};
-
-TEST_MAIN(CASES)

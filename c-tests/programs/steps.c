@@ -4,7 +4,7 @@
 //   steps <case> [first seed] [number of seeds]
 
 #include "separate_backends.h"
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
@@ -143,29 +143,29 @@ static void run_random_graphs(struct case_args args, struct random_case what, lo
     }
 }
 
-static void random_graphs_with_random_cuts(struct case_args args) {
+CASE(random_graphs_with_random_cuts) {
     run_random_graphs(args, (struct random_case){ .threads = 1 }, 400);
 }
 
-static void random_graphs_with_two_threads(struct case_args args) {
+CASE(random_graphs_with_two_threads) {
     run_random_graphs(args, (struct random_case){ .threads = 2 }, 100);
 }
 
-static void random_graphs_with_chosen_cuts(struct case_args args) {
+CASE(random_graphs_with_chosen_cuts) {
     run_random_graphs(args, (struct random_case){ .threads = 1, .chosen = true }, 300);
 }
 
-static void random_graphs_with_copies_and_views(struct case_args args) {
+CASE(random_graphs_with_copies_and_views) {
     struct random_graph_options options = { .copies = true, .output_views = true };
     run_random_graphs(args, (struct random_case){ .options = options, .threads = 1 }, 300);
 }
 
-static void random_graphs_with_alternatives(struct case_args args) {
+CASE(random_graphs_with_alternatives) {
     struct random_graph_options options = { .alternatives = true };
     run_random_graphs(args, (struct random_case){ .options = options, .threads = 1 }, 200);
 }
 
-static void random_graphs_with_markers(struct case_args args) {
+CASE(random_graphs_with_markers) {
     struct random_graph_options options = { .markers = true };
     run_random_graphs(args, (struct random_case){ .options = options, .threads = 1, .chosen = true }, 200);
 }
@@ -203,8 +203,7 @@ static void train_in_steps(const struct training * plain, ggml_backend_t cpu, st
     training_free(&t);
 }
 
-static void training_has_the_same_weights_in_threads(struct case_args args) {
-    (void) args;
+CASE(training_has_the_same_weights_in_threads) {
     ggml_backend_t  cpu    = new_cpu(2);
     struct training plain  = training_new();
     ggml_gallocr_t  galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -260,8 +259,7 @@ static void check_transformer(struct shape shape, bool with_scheduler, size_t n_
     ggml_backend_free(cpu);
 }
 
-static void transformers_have_the_same_outputs(struct case_args args) {
-    (void) args;
+CASE(transformers_have_the_same_outputs) {
     static const struct shape shapes[] = { { .layers = 2, .tokens = 1, .past = 32 },
                                            { .layers = 3, .tokens = 16, .past = 7 } };
     for (int shape = 0; shape < 2; shape++) {
@@ -379,7 +377,7 @@ static void check_separate(uint64_t seed, bool with_assignments, size_t n_steps)
     separate_backends_free(&separate);
 }
 
-static void schedulers_with_two_backends(struct case_args args) {
+CASE(schedulers_with_two_backends) {
     uint64_t first = (uint64_t) case_number(args, 0, 1);
     for (uint64_t i = 0; i < (uint64_t) case_number(args, 1, 60); i++) {
         check_separate(first + i, false, i % 5);
@@ -387,8 +385,7 @@ static void schedulers_with_two_backends(struct case_args args) {
     }
 }
 
-static void a_scheduler_is_free_between_runs(struct case_args args) {
-    (void) args;
+CASE(a_scheduler_is_free_between_runs) {
     ggml_backend_t              cpu    = new_cpu(1);
     struct mixed                m      = mixed_new(4);
     struct mixed                other  = mixed_new(5);
@@ -438,8 +435,7 @@ static size_t peak_with(size_t n_steps, ggml_backend_t cpu) {
 }
 
 // The peak of the chosen cuts, and of many others.
-static void chosen_cuts_have_a_low_peak(struct case_args args) {
-    (void) args;
+CASE(chosen_cuts_have_a_low_peak) {
     ggml_backend_t cpu = new_cpu(1);
     for (size_t n_steps = 2; n_steps <= 4; n_steps++) {
         size_t chosen = peak_with(n_steps, cpu);
@@ -467,8 +463,7 @@ static void chosen_cuts_have_a_low_peak(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-static void one_step_takes_what_the_graph_takes(struct case_args args) {
-    (void) args;
+CASE(one_step_takes_what_the_graph_takes) {
     ggml_backend_t              cpu    = new_cpu(1);
     struct training             t      = training_new();
     struct lastuse_steps_params params = new_params(cpu);
@@ -517,8 +512,7 @@ static bool inspect(int step, void * user_data) {
     return step != seen->stop_after;
 }
 
-static void callbacks_see_what_crosses(struct case_args args) {
-    (void) args;
+CASE(callbacks_see_what_crosses) {
     ggml_backend_t        cpu   = new_cpu(1);
     struct mixed          m     = mixed_new(7);
     struct mixed          truth = mixed_new(7);
@@ -564,8 +558,7 @@ static void negate(struct ggml_tensor * dst, const struct ggml_tensor * a, int i
     }
 }
 
-static void functions_and_redirected_results(struct case_args args) {
-    (void) args;
+CASE(functions_and_redirected_results) {
     ggml_backend_t        cpu   = new_cpu(2);
     struct ggml_context * ctx   = no_alloc_context(1u << 20);
     struct ggml_cgraph *  graph = ggml_new_graph(ctx);
@@ -597,8 +590,7 @@ static void functions_and_redirected_results(struct case_args args) {
 }
 
 // A cast has itself as a source, and no other node reads these.
-static void casts_that_no_node_reads_are_kept(struct case_args args) {
-    (void) args;
+CASE(casts_that_no_node_reads_are_kept) {
     ggml_backend_t        cpu   = new_cpu(1);
     struct ggml_context * ctx   = no_alloc_context(1u << 20);
     struct ggml_cgraph *  graph = ggml_new_graph(ctx);
@@ -637,8 +629,7 @@ static void check_refused(struct ggml_cgraph * graph, const struct lastuse_steps
     }
 }
 
-static void contradictory_requests(struct case_args args) {
-    (void) args;
+CASE(contradictory_requests) {
     ggml_backend_t              cpu    = new_cpu(1);
     struct mixed                m      = mixed_new(1);
     struct mixed                other  = mixed_new(2);
@@ -692,8 +683,7 @@ static void contradictory_requests(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-static void an_allocated_graph_is_refused(struct case_args args) {
-    (void) args;
+CASE(an_allocated_graph_is_refused) {
     ggml_backend_t              cpu    = new_cpu(1);
     struct mixed                m      = mixed_new(1);
     ggml_gallocr_t              galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -707,8 +697,7 @@ static void an_allocated_graph_is_refused(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-static void memory_runs_out(struct case_args args) {
-    (void) args;
+CASE(memory_runs_out) {
     ggml_backend_t              cpu    = new_cpu(1);
     struct mixed                m      = mixed_new(1);
     struct mixed                truth  = mixed_new(1);
@@ -756,26 +745,3 @@ static void memory_runs_out(struct case_args args) {
     ggml_free(truth.ctx);
     ggml_backend_free(cpu);
 }
-
-static const struct test_case CASES[] = {
-    CASE(random_graphs_with_random_cuts),
-    CASE(random_graphs_with_two_threads),
-    CASE(random_graphs_with_chosen_cuts),
-    CASE(random_graphs_with_copies_and_views),
-    CASE(random_graphs_with_alternatives),
-    CASE(random_graphs_with_markers),
-    CASE(training_has_the_same_weights_in_threads),
-    CASE(transformers_have_the_same_outputs),
-    CASE(schedulers_with_two_backends),
-    CASE(a_scheduler_is_free_between_runs),
-    CASE(chosen_cuts_have_a_low_peak),
-    CASE(one_step_takes_what_the_graph_takes),
-    CASE(callbacks_see_what_crosses),
-    CASE(functions_and_redirected_results),
-    CASE(casts_that_no_node_reads_are_kept),
-    CASE(contradictory_requests),
-    CASE(an_allocated_graph_is_refused),
-    CASE(memory_runs_out),
-};
-
-TEST_MAIN(CASES)

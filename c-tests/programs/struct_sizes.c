@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
@@ -249,8 +249,7 @@ static void use_with_size(const struct sized * it, size_t size) {
     CHECK(is_other(given, known, sizeof(given)), "%s of %zu bytes: others are written", it->name, size);
 }
 
-static void smaller_ones_are_completed_with_zeros(struct case_args args) {
-    (void) args;
+CASE(smaller_ones_are_completed_with_zeros) {
     for (size_t i = 0; i < N_STRUCTS; i++) {
         CHECK(STRUCTS[i].least < STRUCTS[i].size, "%s has no field more", STRUCTS[i].name);
         for (size_t size = STRUCTS[i].least; size < STRUCTS[i].size; size += 8) {
@@ -259,17 +258,9 @@ static void smaller_ones_are_completed_with_zeros(struct case_args args) {
     }
 }
 
-static void larger_ones_are_used_as_far_as_they_are_known(struct case_args args) {
-    (void) args;
+CASE(larger_ones_are_used_as_far_as_they_are_known) {
     for (size_t i = 0; i < N_STRUCTS; i++) {
         use_with_size(&STRUCTS[i], STRUCTS[i].size);
         use_with_size(&STRUCTS[i], STRUCTS[i].size + LATER);
     }
 }
-
-static const struct test_case CASES[] = {
-    CASE(smaller_ones_are_completed_with_zeros),
-    CASE(larger_ones_are_used_as_far_as_they_are_known),
-};
-
-TEST_MAIN(CASES)

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "check.h"
+#include "cases.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
@@ -75,15 +75,13 @@ static void warm_up(void) {
     }
 }
 
-static void apart(struct case_args args) {
-    (void) args;
+CASE(apart) {
     warm_up();
     run(NULL);
 }
 
 // One allocator for all of them, one at a time only by chance: forbidden.
-static void race(struct case_args args) {
-    (void) args;
+CASE(race) {
     struct dummy_buft type;
     dummy_buft_init(&type, "shared", 64, 0);
     type.imaginary        = true;
@@ -91,10 +89,3 @@ static void race(struct case_args args) {
     run(galloc);
     ggml_gallocr_free(galloc);
 }
-
-static const struct test_case CASES[] = {
-    CASE(apart),
-    CASE(race),
-};
-
-TEST_MAIN(CASES)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
@@ -107,11 +107,11 @@ static void check_budgets(long long first, long long count, int n_threads) {
     CHECK(count < 4 || tilings > 3 * count, "only %d tilings", tilings);
 }
 
-static void results_are_equal_for_budgets(struct case_args args) {
+CASE(results_are_equal_for_budgets) {
     check_budgets(case_number(args, 0, 1), case_number(args, 1, 10), 1);
 }
 
-static void results_are_equal_for_budgets_in_threads(struct case_args args) {
+CASE(results_are_equal_for_budgets_in_threads) {
     long long first = case_number(args, 0, 11);
     long long count = case_number(args, 1, 11);
     // On two cores, three threads take a hundred times as long.
@@ -120,8 +120,7 @@ static void results_are_equal_for_budgets_in_threads(struct case_args args) {
     check_budgets(first + count - with_three, with_three, 3);
 }
 
-static void graph_that_fits_is_unchanged(struct case_args args) {
-    (void) args;
+CASE(graph_that_fits_is_unchanged) {
     struct large_graph                b     = large_graph_new(1);
     int                         nodes = ggml_graph_n_nodes(b.graph);
     struct lastuse_tiling_report report;
@@ -130,8 +129,7 @@ static void graph_that_fits_is_unchanged(struct case_args args) {
     ggml_free(b.ctx);
 }
 
-static void equal_graphs_are_tiled_equally(struct case_args args) {
-    (void) args;
+CASE(equal_graphs_are_tiled_equally) {
     for (uint64_t seed = 1; seed < 9; seed++) {
         struct large_graph                one = large_graph_new(seed);
         struct large_graph                two = large_graph_new(seed);
@@ -193,8 +191,7 @@ static bool cancel(float done, void * user_data) {
     return false;
 }
 
-static void tilings_are_reported_and_tiles_are_named(struct case_args args) {
-    (void) args;
+CASE(tilings_are_reported_and_tiles_are_named) {
     struct large_graph                b      = large();
     struct calls                calls  = { 0 };
     struct lastuse_tiling_params params = params_of(1024 * 1024 * 2);
@@ -233,8 +230,7 @@ static void check_refused(struct large_graph * b, struct lastuse_tiling_params p
     CHECK(ggml_graph_n_nodes(b->graph) == nodes, "the graph has changed");
 }
 
-static void mistakes_are_refused(struct case_args args) {
-    (void) args;
+CASE(mistakes_are_refused) {
     struct large_graph                b      = large();
     struct large_graph                other  = large();
     struct lastuse_tiling_params params = params_of(2 * 1024 * 1024);
@@ -266,8 +262,7 @@ static void mistakes_are_refused(struct case_args args) {
     ggml_free(whole.ctx);
 }
 
-static void retained_tensors_and_outputs_are_not_tiled(struct case_args args) {
-    (void) args;
+CASE(retained_tensors_and_outputs_are_not_tiled) {
     for (int flags = 0; flags < 2; flags++) {
         struct large_graph                b      = large();
         struct ggml_tensor *        scores = named(&b, "scores");
@@ -284,8 +279,7 @@ static void retained_tensors_and_outputs_are_not_tiled(struct case_args args) {
 }
 
 // Before the graph is tiled, an allocator may retain tensors of it; afterwards, those that only tiles are computed of are refused.
-static void tensors_that_only_tiles_are_computed_of_are_refused(struct case_args args) {
-    (void) args;
+CASE(tensors_that_only_tiles_are_computed_of_are_refused) {
     struct large_graph          b      = large();
     struct ggml_tensor *        scores = named(&b, "scores");
     struct lastuse_tiling_report report;
@@ -307,8 +301,7 @@ static void tensors_that_only_tiles_are_computed_of_are_refused(struct case_args
 }
 
 // Tensors that the program holds pointers to have their values after the run.
-static void tensors_of_the_program_stay_valid(struct case_args args) {
-    (void) args;
+CASE(tensors_of_the_program_stay_valid) {
     struct large_graph                whole = large();
     struct large_graph                b     = large();
     struct lastuse_tiling_report report;
@@ -332,8 +325,7 @@ static void copy_rows(struct ggml_tensor * dst, const struct ggml_tensor * src, 
     }
 }
 
-static void functions_of_the_program_are_not_tiled(struct case_args args) {
-    (void) args;
+CASE(functions_of_the_program_are_not_tiled) {
     struct large_graph         b      = { .ctx = no_alloc_context(256 * ggml_tensor_overhead() + ggml_graph_overhead()) };
     struct ggml_tensor * x      = large_graph_leaf(&b, GGML_TYPE_F32, 64, 256, 1, 1);
     struct ggml_tensor * weight = large_graph_leaf(&b, GGML_TYPE_F32, 64, 1024, 1, 1);
@@ -441,42 +433,19 @@ static void check_shape(struct large_graph (*build)(void), bool is_tiled) {
     }
 }
 
-static void sinks_without_a_mask_are_tiled_with_their_heads(struct case_args args) {
-    (void) args;
+CASE(sinks_without_a_mask_are_tiled_with_their_heads) {
     check_shape(with_sinks, true);
 }
 
-static void slices_of_tiles_are_tiled_again(struct case_args args) {
-    (void) args;
+CASE(slices_of_tiles_are_tiled_again) {
     check_shape(with_slices_of_tiles, true);
     check_shape(with_slices_of_products, true);
 }
 
-static void rows_that_overlap_are_not_tiled(struct case_args args) {
-    (void) args;
+CASE(rows_that_overlap_are_not_tiled) {
     check_shape(with_overlapping_rows, false);
 }
 
-static void sizes_are_those_that_the_allocator_takes(struct case_args args) {
-    (void) args;
+CASE(sizes_are_those_that_the_allocator_takes) {
     check_shape(with_a_node_in_place, false);
 }
-
-static const struct test_case CASES[] = {
-    CASE(results_are_equal_for_budgets),
-    CASE(results_are_equal_for_budgets_in_threads),
-    CASE(graph_that_fits_is_unchanged),
-    CASE(equal_graphs_are_tiled_equally),
-    CASE(tilings_are_reported_and_tiles_are_named),
-    CASE(mistakes_are_refused),
-    CASE(retained_tensors_and_outputs_are_not_tiled),
-    CASE(tensors_that_only_tiles_are_computed_of_are_refused),
-    CASE(tensors_of_the_program_stay_valid),
-    CASE(functions_of_the_program_are_not_tiled),
-    CASE(sinks_without_a_mask_are_tiled_with_their_heads),
-    CASE(slices_of_tiles_are_tiled_again),
-    CASE(rows_that_overlap_are_not_tiled),
-    CASE(sizes_are_those_that_the_allocator_takes),
-};
-
-TEST_MAIN(CASES)

@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "tilings.h"
+#include "cases.h"
+#include "tiles.h"
 #include "ggml-cpu.h"
 
 #define ARENA_BYTES (64u << 20)
@@ -170,33 +170,27 @@ static void test_tilings(const struct tilings * tilings) {
     bench_free(&bench);
 }
 
-static void matrices(struct case_args args) {
-    (void) args;
+CASE(matrices) {
     test_tilings(&MATRIX_CUTS);
 }
 
-static void rows(struct case_args args) {
-    (void) args;
+CASE(rows) {
     test_tilings(&ROW_CUTS);
 }
 
-static void attention(struct case_args args) {
-    (void) args;
+CASE(attention) {
     test_tilings(&ATTENTION_CUTS);
 }
 
-static void elements(struct case_args args) {
-    (void) args;
+CASE(elements) {
     test_tilings(&ELEMENT_CUTS);
 }
 
-static void images(struct case_args args) {
-    (void) args;
+CASE(images) {
     test_tilings(&IMAGE_CUTS);
 }
 
-static void moving(struct case_args args) {
-    (void) args;
+CASE(moving) {
     test_tilings(&MOVING_CUTS);
 }
 
@@ -275,22 +269,9 @@ static void expect_breaks(const struct tilings * tilings) {
     bench_free(&bench);
 }
 
-static void breaking(struct case_args args) {
-    (void) args;
+CASE(breaking) {
     const struct tilings * all[] = { &MATRIX_CUTS, &ROW_CUTS, &ATTENTION_CUTS, &ELEMENT_CUTS, &IMAGE_CUTS, &MOVING_CUTS };
     for (int i = 0; i < COUNT(all); i++) {
         expect_breaks(all[i]);
     }
 }
-
-static const struct test_case CASES[] = {
-    CASE(matrices),
-    CASE(rows),
-    CASE(attention),
-    CASE(elements),
-    CASE(images),
-    CASE(moving),
-    CASE(breaking),
-};
-
-TEST_MAIN(CASES)

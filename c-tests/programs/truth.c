@@ -3,7 +3,7 @@
 //
 //   truth <case> [first seed] [number of seeds]
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-cpu.h"
 #include "lastuse.h"
@@ -71,31 +71,31 @@ static void run_fresh(struct seeds seeds, int n_threads, struct random_graph_opt
     ggml_backend_free(cpu);
 }
 
-static void one_thread(struct case_args args) {
+CASE(one_thread) {
     run_fresh(seeds_from(args, 500), 1, (struct random_graph_options){ 0 });
 }
 
 // Fewer graphs: on a busy machine the threads spend their time waiting for one another.
-static void two_threads(struct case_args args) {
+CASE(two_threads) {
     run_fresh(seeds_from(args, 150), 2, (struct random_graph_options){ 0 });
 }
 
 // As the scheduler gives graphs to the allocator.
-static void markers(struct case_args args) {
+CASE(markers) {
     run_fresh(seeds_from(args, 300), 1, (struct random_graph_options){ .markers = true });
 }
 
 // Some results are not selected: no backend computes them.
-static void alternatives(struct case_args args) {
+CASE(alternatives) {
     run_fresh(seeds_from(args, 400), 1, (struct random_graph_options){ .alternatives = true });
 }
 
-static void alternatives_two_threads(struct case_args args) {
+CASE(alternatives_two_threads) {
     run_fresh(seeds_from(args, 60), 2, (struct random_graph_options){ .alternatives = true, .markers = true });
 }
 
 // Everything at once that a scheduler may add, and sources in no list: such graphs can be planned, not computed.
-static void oddities_are_planned(struct case_args args) {
+CASE(oddities_are_planned) {
     struct random_graph_options options = {
         .markers = true, .early_markers = true, .split_copies = true, .unlisted_leafs = true, .alternatives = true,
     };
@@ -111,13 +111,13 @@ static void oddities_are_planned(struct case_args args) {
 }
 
 // Upstream fails here: it can free the memory under an output that is a view.
-static void output_views(struct case_args args) {
+CASE(output_views) {
     run_fresh(seeds_from(args, 300), 1, (struct random_graph_options){ .output_views = true });
 }
 
 // One allocator for all graphs: most need a new plan, some a larger buffer. Every graph is allocated
 // and computed twice.
-static void one_allocator(struct case_args args) {
+CASE(one_allocator) {
     struct seeds                seeds   = seeds_from(args, 200);
     struct random_graph_options options = { 0 };
     ggml_backend_t              cpu     = new_cpu(1);
@@ -141,7 +141,7 @@ static bool reserve_for(ggml_gallocr_t galloc, uint64_t seed, struct random_grap
 }
 
 // Space is reserved for another graph, usually a larger one, before each graph.
-static void reserve_for_another(struct case_args args) {
+CASE(reserve_for_another) {
     struct seeds                seeds  = seeds_from(args, 200);
     struct random_graph_options small  = { .n_steps = 20 };
     struct random_graph_options large  = { .n_steps = 60 };
@@ -161,7 +161,7 @@ static void reserve_for_another(struct case_args args) {
 
 // Space is reserved for a graph, and then allocated for one that has the same nodes, the same sizes and
 // other sources (llama.cpp issue 28448). Upstream fails here: it uses the stale plan.
-static void stale_plan(struct case_args args) {
+CASE(stale_plan) {
     struct seeds                seeds   = seeds_from(args, 300);
     struct random_graph_options options = { 0 };
     ggml_backend_t              cpu     = new_cpu(1);
@@ -248,58 +248,62 @@ static void run_rules_on(int n_threads, struct seeds seeds, const char * rules) 
     ggml_backend_free(cpu);
 }
 
-#define FOR_ALL_RULES(DO)                                      \
-    DO(rules_none, "none")                                     \
-    DO(rules_of_ggml, "ggml")                                  \
-    DO(rules_all, "all")                                       \
-    DO(rules_without_in_place, "all,no-in-place")              \
-    DO(rules_without_views, "all,no-views")                    \
-    DO(rules_without_rows, "all,no-rows")                      \
-    DO(rules_without_scans, "all,no-scans")                    \
-    DO(rules_without_copies, "all,no-copies")                  \
-    DO(rules_without_concat, "all,no-concat")                  \
-    DO(rules_without_oldest_source, "all,no-oldest-source")    \
-    DO(rules_without_unread_inputs, "all,no-unread-inputs")    \
-    DO(rules_without_inactive, "all,no-inactive")
-
-#define RULES_CASE(name, rules)                         \
-    static void name(struct case_args args) {           \
-        run_rules_on(1, seeds_from(args, 100), rules);  \
-    }
-
-FOR_ALL_RULES(RULES_CASE)
-
-// Few graphs, as above.
-static void all_rules_in_threads(struct case_args args) {
-#define RUN_RULES(name, rules) run_rules_on(2, seeds_from(args, 2), rules);
-    FOR_ALL_RULES(RUN_RULES)
-#undef RUN_RULES
+CASE(rules_none) {
+    run_rules_on(1, seeds_from(args, 100), "none");
 }
 
-static const struct test_case CASES[] = {
-    CASE(one_thread),
-    CASE(two_threads),
-    CASE(markers),
-    CASE(alternatives),
-    CASE(alternatives_two_threads),
-    CASE(oddities_are_planned),
-    CASE(output_views),
-    CASE(one_allocator),
-    CASE(reserve_for_another),
-    CASE(stale_plan),
-    CASE(rules_none),
-    CASE(rules_of_ggml),
-    CASE(rules_all),
-    CASE(rules_without_in_place),
-    CASE(rules_without_views),
-    CASE(rules_without_rows),
-    CASE(rules_without_scans),
-    CASE(rules_without_copies),
-    CASE(rules_without_concat),
-    CASE(rules_without_oldest_source),
-    CASE(rules_without_unread_inputs),
-    CASE(rules_without_inactive),
-    CASE(all_rules_in_threads),
-};
+CASE(rules_of_ggml) {
+    run_rules_on(1, seeds_from(args, 100), "ggml");
+}
 
-TEST_MAIN(CASES)
+CASE(rules_all) {
+    run_rules_on(1, seeds_from(args, 100), "all");
+}
+
+CASE(rules_without_in_place) {
+    run_rules_on(1, seeds_from(args, 100), "all,no-in-place");
+}
+
+CASE(rules_without_views) {
+    run_rules_on(1, seeds_from(args, 100), "all,no-views");
+}
+
+CASE(rules_without_rows) {
+    run_rules_on(1, seeds_from(args, 100), "all,no-rows");
+}
+
+CASE(rules_without_scans) {
+    run_rules_on(1, seeds_from(args, 100), "all,no-scans");
+}
+
+CASE(rules_without_copies) {
+    run_rules_on(1, seeds_from(args, 100), "all,no-copies");
+}
+
+CASE(rules_without_concat) {
+    run_rules_on(1, seeds_from(args, 100), "all,no-concat");
+}
+
+CASE(rules_without_oldest_source) {
+    run_rules_on(1, seeds_from(args, 100), "all,no-oldest-source");
+}
+
+CASE(rules_without_unread_inputs) {
+    run_rules_on(1, seeds_from(args, 100), "all,no-unread-inputs");
+}
+
+CASE(rules_without_inactive) {
+    run_rules_on(1, seeds_from(args, 100), "all,no-inactive");
+}
+
+// Few graphs, as above.
+CASE(all_rules_in_threads) {
+    static const char * const all[] = {
+        "none", "ggml", "all", "all,no-in-place", "all,no-views", "all,no-rows",
+        "all,no-scans", "all,no-copies", "all,no-concat",
+        "all,no-oldest-source", "all,no-unread-inputs", "all,no-inactive",
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        run_rules_on(2, seeds_from(args, 2), all[i]);
+    }
+}

@@ -4,7 +4,7 @@
 //
 //   unread_inputs <case>
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
@@ -136,15 +136,13 @@ static void alternate_in_allocator(int n_types, bool (*place)(struct placing *, 
     ggml_gallocr_free(p.galloc);
 }
 
-static void one_type(struct case_args args) {
-    (void) args;
+CASE(one_type) {
     alternate_in_allocator(1, place_alone, true);
     alternate_in_allocator(1, place_alone, false);
     alternate_in_allocator(1, reserve_and_place, true);
 }
 
-static void two_types(struct case_args args) {
-    (void) args;
+CASE(two_types) {
     alternate_in_allocator(2, reserve_and_place, true);
     alternate_in_allocator(2, place_or_reserve, true);
     alternate_in_allocator(2, place_or_reserve, false);
@@ -173,26 +171,25 @@ static void alternate_in_scheduler(int n_types, bool same_memory) {
     }
 }
 
-static void scheduler(struct case_args args) {
-    (void) args;
+CASE(scheduler) {
     for (int n_types = 1; n_types <= 2; n_types++) {
         alternate_in_scheduler(n_types, true);
         alternate_in_scheduler(n_types, false);
     }
 }
 
-static void selecting_in_one_type(struct case_args args) {
+CASE(selecting_in_one_type) {
     selects = true;
     one_type(args);
 }
 
-static void selecting_in_two_types(struct case_args args) {
+CASE(selecting_in_two_types) {
     selects = true;
     two_types(args);
 }
 
 // With two backends the scheduler copies sources of nodes that are not computed, too.
-static void selecting_in_a_scheduler(struct case_args args) {
+CASE(selecting_in_a_scheduler) {
     selects = true;
     scheduler(args);
 }
@@ -214,8 +211,7 @@ static bool count_node(struct ggml_tensor * t, bool ask, void * data) {
     return true;
 }
 
-static void callbacks_get_every_node(struct case_args args) {
-    (void) args;
+CASE(callbacks_get_every_node) {
     selects                    = true;
     ggml_backend_t       cpu   = new_cpu(1);
     ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 64, false, false);
@@ -255,24 +251,10 @@ static size_t size_with(const char * rules) {
 }
 
 // The input for embeddings and their product, which are as large as the result that is selected.
-static void selecting_takes_no_memory_for_the_rest(struct case_args args) {
-    (void) args;
+CASE(selecting_takes_no_memory_for_the_rest) {
     size_t unread = size_with("all");
     selects       = true;
     CHECK(size_with("all") == unread, "%zu bytes where one is selected, and %zu where only one is computed",
           size_with("all"), unread);
     CHECK(size_with("all,no-inactive") > unread, "the rule is never off");
 }
-
-static const struct test_case CASES[] = {
-    CASE(one_type),
-    CASE(two_types),
-    CASE(scheduler),
-    CASE(selecting_in_one_type),
-    CASE(selecting_in_two_types),
-    CASE(selecting_in_a_scheduler),
-    CASE(selecting_takes_no_memory_for_the_rest),
-    CASE(callbacks_get_every_node),
-};
-
-TEST_MAIN(CASES)

@@ -1,7 +1,7 @@
 // Graphs that ggml's builders do not make: with memory that is set and cleared, with tensors that are listed
 // twice, with very many live tensors.
 
-#include "check.h"
+#include "cases.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml-impl.h"
@@ -41,8 +41,7 @@ static void check_disjoint_leafs(struct ggml_cgraph * graph) {
 }
 
 // The size of a tensor that came with memory was not compared; once it needs memory it must be.
-static void tensor_that_had_memory_is_measured(struct case_args args) {
-    (void) args;
+CASE(tensor_that_had_memory_is_measured) {
     static float          own[64 * 6];
     struct ggml_context * ctx    = new_context(64);
     ggml_gallocr_t        galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -71,8 +70,7 @@ static struct ggml_cgraph * graph_with_leafs(struct ggml_context * ctx, bool twi
 }
 
 // The plan for two tensors is not the plan for one that is in both places: x and neg(x) would share memory.
-static void tensor_listed_twice_is_planned(struct case_args args) {
-    (void) args;
+CASE(tensor_listed_twice_is_planned) {
     struct ggml_context * ctx    = new_context(64);
     ggml_gallocr_t        galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(ggml_gallocr_reserve(galloc, graph_with_leafs(ctx, false)), "not reserved");
@@ -88,8 +86,7 @@ static void tensor_listed_twice_is_planned(struct case_args args) {
 }
 
 // Everything is live at the end, as in training: planning must not take memory or time for every pair.
-static void very_many_live_tensors(struct case_args args) {
-    (void) args;
+CASE(very_many_live_tensors) {
     enum { COUNT = 40000 };
     struct ggml_context * ctx   = new_context(COUNT + 1);
     struct ggml_cgraph *  graph = ggml_new_graph_custom(ctx, COUNT, false);
@@ -113,8 +110,7 @@ static void compute_nothing(struct ggml_tensor * dst, int ith, int nth, void * u
 }
 
 // Each node reads the nine tensors before it, as many as ggml lets a program's function read: they are live at once.
-static void nodes_with_all_sources(struct case_args args) {
-    (void) args;
+CASE(nodes_with_all_sources) {
     enum { COUNT = 300, SOURCES = GGML_MAX_SRC - 1, BYTES = 256 };
     struct ggml_context * ctx   = new_context(COUNT + 1);
     struct ggml_cgraph *  graph = ggml_new_graph_custom(ctx, COUNT, false);
@@ -144,8 +140,7 @@ static void nodes_with_all_sources(struct case_args args) {
 }
 
 // Its buffer has no bytes, so it has no address; ggml aborts on a view of a tensor without one.
-static void view_of_an_empty_tensor_is_left_alone(struct case_args args) {
-    (void) args;
+CASE(view_of_an_empty_tensor_is_left_alone) {
     struct ggml_context * ctx   = new_context(16);
     struct ggml_tensor *  empty = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 0);
     struct ggml_cgraph *  graph = ggml_new_graph_custom(ctx, 16, false);
@@ -158,8 +153,7 @@ static void view_of_an_empty_tensor_is_left_alone(struct case_args args) {
 }
 
 // Anything may follow ggml's table of names: 255 is far beyond its end, and 256 far beyond that of lastuse's table.
-static void unknown_operations_are_not_in_place(struct case_args args) {
-    (void) args;
+CASE(unknown_operations_are_not_in_place) {
     for (unsigned op = 0; op < 1000; op++) {
         CHECK(ggml_op_can_inplace(op) == upstream_ggml_op_can_inplace(op), "operation %u", op);
     }
@@ -168,14 +162,3 @@ static void unknown_operations_are_not_in_place(struct case_args args) {
         CHECK(!ggml_op_can_inplace(others[i]), "operation %u", others[i]);
     }
 }
-
-static const struct test_case CASES[] = {
-    CASE(unknown_operations_are_not_in_place),
-    CASE(view_of_an_empty_tensor_is_left_alone),
-    CASE(tensor_that_had_memory_is_measured),
-    CASE(tensor_listed_twice_is_planned),
-    CASE(very_many_live_tensors),
-    CASE(nodes_with_all_sources),
-};
-
-TEST_MAIN(CASES)

@@ -2,7 +2,7 @@
 //
 //   verify <case> [first seed] [number of seeds]
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
@@ -105,28 +105,28 @@ static void run(struct case_args args, int count, struct setting setting) {
     ggml_backend_free(cpu);
 }
 
-static void one_thread(struct case_args args) {
+CASE(one_thread) {
     run(args, 200, (struct setting){ .n_threads = 1 });
 }
 
-static void two_threads(struct case_args args) {
+CASE(two_threads) {
     run(args, 40, (struct setting){ .n_threads = 2 });
 }
 
-static void markers(struct case_args args) {
+CASE(markers) {
     run(args, 100, (struct setting){ .n_threads = 1, .options = { .markers = true } });
 }
 
-static void copies(struct case_args args) {
+CASE(copies) {
     run(args, 100, (struct setting){ .n_threads = 1, .options = { .copies = true } });
 }
 
-static void scheduler(struct case_args args) {
+CASE(scheduler) {
     run(args, 60, (struct setting){ .n_threads = 1, .schedules = true });
 }
 
 // Graphs on ggml's own allocator are verified too
-static void upstream_allocator(struct case_args args) {
+CASE(upstream_allocator) {
     for (long long seed = case_number(args, 0, 1); seed < case_number(args, 1, 200); seed++) {
         struct random_graph g      = random_graph_new((uint64_t) seed, (struct random_graph_options){ 0 });
         ggml_gallocr_t      galloc = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -138,7 +138,7 @@ static void upstream_allocator(struct case_args args) {
 }
 
 // Plans of several buffers, and of graphs that cannot be computed, are simulated when they are allocated
-static void oddities(struct case_args args) {
+CASE(oddities) {
     CHECK(lastuse_set_verify("plan"), "%s", lastuse_last_error());
     struct random_graph_options options = {
         .markers = true, .early_markers = true, .split_copies = true, .unlisted_leafs = true,
@@ -199,61 +199,53 @@ static void expect_wrong(struct chain c, const char * const * words) {
 
 #define WORDS(...) ((const char * const[]){ __VA_ARGS__, NULL })
 
-static void inputs_share_bytes(struct case_args args) {
-    (void) args;
+CASE(inputs_share_bytes) {
     struct chain c = chain_new();
     c.y->data      = (char *) c.x->data + 128;
     expect_wrong(c, WORDS("\"x\" (NONE)", "\"y\" (NONE)", "before the first step", "(128 bytes)", "CPU buffer"));
 }
 
-static void source_is_overwritten_while_it_is_read(struct case_args args) {
-    (void) args;
+CASE(source_is_overwritten_while_it_is_read) {
     struct chain c = chain_new();
     c.first->data  = c.x->data;
     expect_wrong(c, WORDS("step 0, \"first\" (MUL_MAT)", "overwrites \"x\"", "(256 bytes)"));
 }
 
-static void value_is_overwritten_before_its_last_reader(struct case_args args) {
-    (void) args;
+CASE(value_is_overwritten_before_its_last_reader) {
     struct chain c = chain_new();
     c.first->data  = c.y->data;
     expect_wrong(c, WORDS("\"second\" (MUL_MAT)", "needs \"y\"", "\"first\" (MUL_MAT), which step 0 computes", "overwritten"));
 }
 
-static void tensor_beyond_the_end_of_its_buffer(struct case_args args) {
-    (void) args;
+CASE(tensor_beyond_the_end_of_its_buffer) {
     struct chain c    = chain_new();
     char *       base = ggml_backend_buffer_get_base(c.last->buffer);
     c.last->data      = base + ggml_backend_buffer_get_size(c.last->buffer) - 8;
     expect_wrong(c, WORDS("\"last\" (MUL_MAT)", "beyond the end"));
 }
 
-static void tensor_before_the_start_of_its_buffer(struct case_args args) {
-    (void) args;
+CASE(tensor_before_the_start_of_its_buffer) {
     struct chain c    = chain_new();
     char *       base = ggml_backend_buffer_get_base(c.last->buffer);
     c.last->data      = base - 4096;
     expect_wrong(c, WORDS("\"last\" (MUL_MAT)", "4096 bytes before the start"));
 }
 
-static void view_elsewhere(struct case_args args) {
-    (void) args;
+CASE(view_elsewhere) {
     struct chain c    = chain_new();
     struct ggml_tensor * view = c.last->src[0];
     view->data        = (char *) view->data + 32;
     expect_wrong(c, WORDS("(VIEW)", "\"second\"", "offset 128", "32 bytes behind"));
 }
 
-static void tensor_without_memory(struct case_args args) {
-    (void) args;
+CASE(tensor_without_memory) {
     struct chain c   = chain_new();
     c.second->data   = NULL;
     c.second->buffer = NULL;
     expect_wrong(c, WORDS("\"second\"", "has no memory"));
 }
 
-static void result_is_lost(struct case_args args) {
-    (void) args;
+CASE(result_is_lost) {
     struct chain c = chain_new();
     ggml_set_output(c.first);
     c.last->data = c.first->data;
@@ -261,8 +253,7 @@ static void result_is_lost(struct case_args args) {
 }
 
 // Freed bytes are overwritten
-static void freed_memory_is_overwritten(struct case_args args) {
-    (void) args;
+CASE(freed_memory_is_overwritten) {
     struct chain c = chain_new();
     set_leaf_values(c.built.graph, 1);
     ggml_backend_t cpu = new_cpu(1);
@@ -284,8 +275,7 @@ static void write_elsewhere(struct ggml_tensor * dst, const struct ggml_tensor *
     }
 }
 
-static void functions_of_the_program_may_be_trusted(struct case_args args) {
-    (void) args;
+CASE(functions_of_the_program_may_be_trusted) {
     CHECK(lastuse_set_verify("memory,no-custom"), "%s", lastuse_last_error());
     struct built         b = built_new(16, 65536);
     struct ggml_tensor * x = new_input(b.ctx, 8, 8);
@@ -302,8 +292,7 @@ static void functions_of_the_program_may_be_trusted(struct case_args args) {
     built_free(b);
 }
 
-static void marked_weights_are_skipped_and_logged_once(struct case_args args) {
-    (void) args;
+CASE(marked_weights_are_skipped_and_logged_once) {
     ggml_backend_t        cpu     = new_cpu(1);
     struct ggml_context * weights = no_alloc_context(4096);
     struct ggml_tensor *  weight  = ggml_new_tensor_2d(weights, GGML_TYPE_F32, 8, 8);
@@ -333,8 +322,7 @@ static void marked_weights_are_skipped_and_logged_once(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-static void words(struct case_args args) {
-    (void) args;
+CASE(words) {
     CHECK(!lastuse_set_verify("plan,memroy"), "a word is unknown");
     CHECK(strstr(lastuse_last_error(), "\"memroy\" is unknown; expected off, plan, memory") != NULL, "%s",
           lastuse_last_error());
@@ -344,8 +332,7 @@ static void words(struct case_args args) {
     lastuse_guard_free(NULL);
 }
 
-static void graphs_of_many_shapes_pass(struct case_args args) {
-    (void) args;
+CASE(graphs_of_many_shapes_pass) {
     CHECK(lastuse_set_verify("plan"), "%s", lastuse_last_error());
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     for (int tokens = 1; tokens < 6; tokens++) {
@@ -360,8 +347,7 @@ static void graphs_of_many_shapes_pass(struct case_args args) {
 }
 
 // A graph that the program keeps is refused once its memory is freed, and right again after a new allocation
-static void kept_graph_is_found_in_freed_memory(struct case_args args) {
-    (void) args;
+CASE(kept_graph_is_found_in_freed_memory) {
     CHECK(lastuse_set_verify("memory"), "%s", lastuse_last_error());
     struct chain   c     = chain_new();
     struct built   large = built_new(16, 1024);
@@ -384,8 +370,7 @@ static void kept_graph_is_found_in_freed_memory(struct case_args args) {
 }
 
 // Allocators come and go, and with them buffers and tensors of the same addresses: nothing is taken for freed memory
-static void memory_is_used_again(struct case_args args) {
-    (void) args;
+CASE(memory_is_used_again) {
     struct built b = built_new(16, 65536);
     for (int round = 0; round < 60; round++) {
         CHECK(lastuse_set_verify(round % 3 == 2 ? "off" : "memory"), "%s", lastuse_last_error());
@@ -407,30 +392,3 @@ static void memory_is_used_again(struct case_args args) {
     }
     built_free(b);
 }
-
-static const struct test_case CASES[] = {
-    CASE(one_thread),
-    CASE(two_threads),
-    CASE(markers),
-    CASE(copies),
-    CASE(scheduler),
-    CASE(upstream_allocator),
-    CASE(oddities),
-    CASE(inputs_share_bytes),
-    CASE(source_is_overwritten_while_it_is_read),
-    CASE(value_is_overwritten_before_its_last_reader),
-    CASE(tensor_beyond_the_end_of_its_buffer),
-    CASE(tensor_before_the_start_of_its_buffer),
-    CASE(view_elsewhere),
-    CASE(tensor_without_memory),
-    CASE(result_is_lost),
-    CASE(freed_memory_is_overwritten),
-    CASE(functions_of_the_program_may_be_trusted),
-    CASE(marked_weights_are_skipped_and_logged_once),
-    CASE(words),
-    CASE(graphs_of_many_shapes_pass),
-    CASE(kept_graph_is_found_in_freed_memory),
-    CASE(memory_is_used_again),
-};
-
-TEST_MAIN(CASES)

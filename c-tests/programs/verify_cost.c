@@ -58,8 +58,8 @@ static void measure(const char * what, void (*run)(struct subject), struct subje
 }
 
 int main(int argc, char ** argv) {
-    struct case_args args  = { .count = argc - 1, .texts = argv + 1 };
-    struct shape     shape = { .layers = (int) case_number(args, 0, 8), .tokens = (int) case_number(args, 1, 64), .past = 8 };
+    CHECK(argc == 3, "LAYERS TOKENS");
+    struct shape shape = { .layers = atoi(argv[1]), .tokens = atoi(argv[2]), .past = 8 };
     struct subject   s     = { .cpu    = new_cpu(1),
                                .galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type()),
                                .built  = transformer_new(shape) };

@@ -1,7 +1,7 @@
 // Operations and functions that ggml has since 0.28, under guard: values that they leave out are not a fault, and their
 // writes are known.
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
@@ -65,8 +65,7 @@ static struct ggml_tensor * new_ids(struct ggml_context * ctx, int64_t used, int
     return ids;
 }
 
-static void ids_of_minus_one(struct case_args args) {
-    (void) args;
+CASE(ids_of_minus_one) {
     struct ggml_context * ctx     = no_alloc_context(1 << 20);
     struct ggml_tensor *  ids     = new_ids(ctx, 2, 5);
     struct ggml_tensor *  experts = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 8, 4, 3);
@@ -85,8 +84,7 @@ static void ids_of_minus_one(struct case_args args) {
 }
 
 // One token and three slots: the slots of earlier tokens are not written
-static void unwritten_slots(struct case_args args) {
-    (void) args;
+CASE(unwritten_slots) {
     enum { SIZE = 4, HEADS = 2, SLOTS = 3 };
     struct ggml_context * ctx   = no_alloc_context(1 << 20);
     struct ggml_tensor *  q     = ggml_new_tensor_4d(ctx, GGML_TYPE_F32, SIZE, HEADS, 1, 1);
@@ -116,8 +114,7 @@ static struct ggml_tensor * new_top_k_mask(struct ggml_context * ctx) {
     return ggml_top_k_mask(ctx, mask, new_ids(ctx, 3, 4), NULL, NULL, NULL);
 }
 
-static void top_k_mask(struct case_args args) {
-    (void) args;
+CASE(top_k_mask) {
     struct ggml_context * ctx    = no_alloc_context(1 << 20);
     struct placed         p      = place(ctx, ggml_scale(ctx, ggml_soft_max(ctx, new_top_k_mask(ctx)), 2.0f));
     float *               result = compute_twice(&p, skip_half);
@@ -139,8 +136,7 @@ static void pass_if_mask_is_named(const char * message) {
 }
 
 // The operation writes no source: it is known, and not taken for one that may write everything
-static void top_k_mask_may_not_write_its_sources(struct case_args args) {
-    (void) args;
+CASE(top_k_mask_may_not_write_its_sources) {
     struct ggml_context *  ctx   = no_alloc_context(1 << 20);
     struct ggml_tensor *   out   = new_top_k_mask(ctx);
     struct placed          p     = place(ctx, out);
@@ -155,8 +151,7 @@ static void top_k_mask_may_not_write_its_sources(struct case_args args) {
 }
 
 // Inputs are set, results are read, and tensors are copied several at a time, between runs under guard
-static void several_tensors_at_once(struct case_args args) {
-    (void) args;
+CASE(several_tensors_at_once) {
     struct ggml_context * ctx  = no_alloc_context(1 << 20);
     struct ggml_tensor *  a    = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 8);
     struct ggml_tensor *  b    = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 8);
@@ -225,8 +220,7 @@ static struct ggml_tensor * new_weight(struct ggml_context * ctx, ggml_backend_b
 }
 
 // As a cache of experts: a scheduler's callback writes into a buffer of weights while a graph runs
-static void weights_are_written_while_a_graph_runs(struct case_args args) {
-    (void) args;
+CASE(weights_are_written_while_a_graph_runs) {
     static struct separate_backends separate;
     CHECK(lastuse_set_verify("weights"), "%s", lastuse_last_error());
     separate_backends_init(&separate, 1);
@@ -270,14 +264,3 @@ static void weights_are_written_while_a_graph_runs(struct case_args args) {
     ggml_free(ctx);
     separate_backends_free(&separate);
 }
-
-static const struct test_case CASES[] = {
-    CASE(ids_of_minus_one),
-    CASE(unwritten_slots),
-    CASE(top_k_mask),
-    CASE(top_k_mask_may_not_write_its_sources),
-    CASE(several_tensors_at_once),
-    CASE(weights_are_written_while_a_graph_runs),
-};
-
-TEST_MAIN(CASES)

@@ -32,14 +32,44 @@ pub fn all_sources(roots: &[&str]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the cases of the program `programs/<name>.c`: the lines `CASE(case),` of its table.
+/// A case of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The name of its function.
+    pub name: String,
+    /// It needs what only lastuse's plans do.
+    pub needs_lastuse: bool,
+    /// It is compiled under a condition.
+    pub is_conditional: bool,
+}
+
+/// Returns the names of the cases of the program `programs/<name>.c`.
 ///
 /// # Errors
 /// When the file cannot be read.
 pub fn cases(name: &str) -> Result<Vec<String>> {
     let text = read(&folder().join(format!("programs/{name}.c")))?;
-    let case = |line: &str| line.trim().strip_prefix("CASE(")?.strip_suffix("),").map(str::to_owned);
-    Ok(text.lines().filter_map(case).collect())
+    Ok(cases_in(&text).into_iter().map(|case| case.name).collect())
+}
+
+/// Returns the cases in a source: the lines `CASE(name) {` and `LASTUSE_CASE(name) {`.
+pub fn cases_in(source: &str) -> Vec<Case> {
+    let (mut cases, mut conditions) = (Vec::new(), 0_usize);
+    for line in source.lines() {
+        if line.starts_with("#if") {
+            conditions += 1;
+        } else if line.starts_with("#endif") {
+            conditions -= 1;
+        }
+        let (needs_lastuse, rest) = match line.strip_prefix("LASTUSE_") {
+            Some(rest) => (true, rest),
+            None => (false, line),
+        };
+        if let Some(name) = rest.strip_prefix("CASE(").and_then(|rest| rest.strip_suffix(") {")) {
+            cases.push(Case { name: name.to_owned(), needs_lastuse, is_conditional: conditions > 0 });
+        }
+    }
+    cases
 }
 
 /// The names between quotes in `#include`.

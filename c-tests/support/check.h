@@ -1,8 +1,4 @@
-// The base of every test program: a check that ends the program with a message, a table of named cases, and a record of
-// what ggml logged.
-//
-//   program <case> [number...]   runs one case and prints "ok <case>"; exits with 1 when a check fails
-//   program                      lists the cases; exits with 2
+// The base of every test program: a check that ends the program with a message, and a record of what ggml logged.
 #pragma once
 
 #include <stdbool.h>
@@ -28,52 +24,6 @@ static inline struct ggml_context * no_alloc_context(size_t bytes) {
     CHECK(ctx != NULL, "no context of %zu bytes", bytes);
     return ctx;
 }
-
-// The numbers given after the case's name.
-struct case_args {
-    int     count;
-    char ** texts;
-};
-
-struct test_case {
-    const char * name;
-    void (*run)(struct case_args args);
-};
-
-// An entry in the table of cases, named after its function. On its own line, since drivers read the table from the
-// source.
-#define CASE(function) { #function, function }
-
-// Returns the number at `index`, or `otherwise` when there are fewer.
-static inline long long case_number(struct case_args args, int index, long long otherwise) {
-    if (index >= args.count) {
-        return otherwise;
-    }
-    char *    end   = NULL;
-    long long value = strtoll(args.texts[index], &end, 10);
-    CHECK(end != args.texts[index] && *end == '\0', "argument %d is not a number: %s", index, args.texts[index]);
-    return value;
-}
-
-static inline int run_case(int argc, char ** argv, const struct test_case * cases, size_t n_cases) {
-    for (size_t i = 0; argc > 1 && i < n_cases; i++) {
-        if (strcmp(argv[1], cases[i].name) == 0) {
-            cases[i].run((struct case_args){ .count = argc - 2, .texts = argv + 2 });
-            printf("ok %s\n", cases[i].name);
-            return 0;
-        }
-    }
-    for (size_t i = 0; i < n_cases; i++) {
-        printf("%s\n", cases[i].name);
-    }
-    return 2;
-}
-
-// Defines main(); `cases` is an array of struct test_case.
-#define TEST_MAIN(cases)                                                                \
-    int main(int argc, char ** argv) {                                                  \
-        return run_case(argc, argv, (cases), sizeof(cases) / sizeof((cases)[0]));       \
-    }
 
 #define LOG_CAPTURE_LINES  64
 #define LOG_CAPTURE_LENGTH 512

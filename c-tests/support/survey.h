@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "check.h"
+#include "cases.h"
 #include "in_place.h"
 #include "written.h"
 
@@ -48,16 +48,9 @@ bool survey_has_threads(struct form form);
     SURVEY_CASE(copies, COPY_RULES, verb, n_parts, try_shape)                                       \
     SURVEY_CASE(backward, BACKWARD_RULES, verb, n_parts, try_shape)                                 \
     SURVEY_CASE(parts, PART_RULES, verb, n_parts, try_shape)                                        \
-    SURVEY_CASE(others, OTHER_OPERATIONS, verb, n_parts, try_shape)                                 \
-    static const struct test_case CASES[] = {                                                       \
-        { "elementwise", case_elementwise }, { "binary", case_binary },     { "rows", case_rows },  \
-        { "gates", case_gates },             { "copies", case_copies },     { "backward", case_backward }, \
-        { "parts", case_parts },             { "others", case_others },                             \
-    };                                                                                              \
-    TEST_MAIN(CASES)
+    SURVEY_CASE(others, OTHER_OPERATIONS, verb, n_parts, try_shape)
 
 #define SURVEY_CASE(name, rules, verb, n_parts, try_shape)                                          \
-    static void case_##name(struct case_args args) {                                                \
-        (void) args;                                                                                \
+    CASE(name) {                                                                                    \
         survey_rules(&rules, n_parts, try_shape, verb);                                             \
     }

@@ -1,4 +1,4 @@
-#include "tilings.h"
+#include "tiles.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "tilings.h"
+#include "tiles.h"
 
 #define COUNT(array) ((int) (sizeof(array) / sizeof((array)[0])))
 

@@ -1,6 +1,6 @@
 // Operations that compute each element separately.
 
-#include "tilings.h"
+#include "tiles.h"
 
 #define COUNT(array) ((int) (sizeof(array) / sizeof((array)[0])))
 

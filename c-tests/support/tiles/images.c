@@ -1,6 +1,6 @@
 // Operations on images: tiles read the rows around them too.
 
-#include "tilings.h"
+#include "tiles.h"
 
 #define COUNT(array) ((int) (sizeof(array) / sizeof((array)[0])))
 

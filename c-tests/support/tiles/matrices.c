@@ -1,6 +1,6 @@
 // Products of matrices.
 
-#include "tilings.h"
+#include "tiles.h"
 
 #define EXPERTS 8
 

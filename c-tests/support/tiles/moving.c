@@ -1,6 +1,6 @@
 // Operations that move elements, and change their type.
 
-#include "tilings.h"
+#include "tiles.h"
 
 #define COUNT(array) ((int) (sizeof(array) / sizeof((array)[0])))
 

@@ -1,6 +1,6 @@
 // Operations that compute each row, or each group of planes, separately.
 
-#include "tilings.h"
+#include "tiles.h"
 
 #define EPS 1e-5f
 

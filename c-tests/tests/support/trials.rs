@@ -18,13 +18,13 @@ pub fn of_cases(
 ) -> Vec<Trial> {
     let program = Arc::new(OnceLock::new());
     let cases = Arc::new(expect(cases(source)));
-    assert!(!cases.is_empty(), "programs/{source}.c has no table of cases");
+    assert!(!cases.is_empty(), "programs/{source}.c has no case");
     let trial = |number: usize| {
         let (program, cases) = (Arc::clone(&program), Arc::clone(&cases));
         of_function(&format!("{label}::{}", cases[number]), move || {
             let checked = || {
                 let program = build();
-                assert_eq!(listed_cases(&program, &[]), *cases, "a case is not in the form CASE(case),");
+                assert_eq!(listed_cases(&program, &[]), *cases, "a case is not in the form CASE(case) {{");
                 program
             };
             test(program.get_or_init(checked), &cases[number]);

@@ -1,0 +1,37 @@
+// A program of cases, each of which passes when it returns.
+//
+//   program <case> [number...]   runs one case and prints "ok <case>"; exits with 1 when a check fails
+//   program                      lists the cases; exits with 2
+#pragma once
+
+#include "check.h"
+
+// The numbers given after the case's name.
+struct case_args {
+    int     count;
+    char ** texts;
+};
+
+struct test_case {
+    const char * name;
+    void (*run)(struct case_args args);
+    struct test_case * next;
+};
+
+// Begins the function of a case, which has `args`, and lists it before main() runs. Drivers read the names from the source: each
+// is on its own line.
+#define CASE(name)                                                                      \
+    static void              name(struct case_args args);                               \
+    static struct test_case  name##_case = { #name, name, NULL };                       \
+    __attribute__((constructor)) static void name##_is_listed(void) {                   \
+        list_case(&name##_case);                                                        \
+    }                                                                                   \
+    static void name(struct case_args args __attribute__((unused)))
+
+// A case that needs what only lastuse's plans do: it is not run where lastuse is off.
+#define LASTUSE_CASE(name) CASE(name)
+
+void list_case(struct test_case * listed);
+
+// Returns the number at `index`, or `otherwise` when there are fewer.
+long long case_number(struct case_args args, int index, long long otherwise);
