@@ -139,7 +139,7 @@ struct lastuse_accounting;
 struct lastuse_guard;
 
 // Devices, what is placed on them, and the result: made by lastuse_offload_new.
-struct lastuse_placement;
+struct lastuse_offload;
 
 // A graph that is computed step by step: made by lastuse_steps_new.
 struct lastuse_steps;
@@ -318,16 +318,16 @@ struct lastuse_tiling_params {
   struct ggml_tensor *const *retained;
   // The length of retained.
   int n_retained;
-  // The threads that each part is to keep busy; 0: 8.
+  // The threads that each tile is to keep busy; 0: 8.
   int n_threads;
   // The work limit of the search, in nodes looked at; 0: 10000000.
   uint64_t effort;
-  // Called during the search with the part that is done, from 0 to 1; returning false cancels. May be NULL.
+  // Called during the search with the tile that is done, from 0 to 1; returning false cancels. May be NULL.
   bool (*progress)(float done, void *user_data);
   // Called for each tensor that is computed in tiles, with their number, after the graph was changed; once more for
-  // each of its parts that was cut again. May be NULL.
-  void (*cut)(struct ggml_tensor *tensor, int parts, void *user_data);
-  // Passed to progress and cut.
+  // each of its tiles that was tiled again. May be NULL.
+  void (*tiled)(struct ggml_tensor *tensor, int tiles, void *user_data);
+  // Passed to progress and tiled.
   void *user_data;
 };
 
@@ -338,10 +338,10 @@ struct lastuse_tiling_report {
   size_t size_before;
   // Bytes of the plan for the new graph; or, where none fits, the smallest budget that can be met.
   size_t size_after;
-  // How often something was cut: calls of params->cut.
-  int n_cuts;
-  // The most parts of one cut.
-  int most_parts;
+  // How often something was tiled: calls of params->tiled.
+  int n_tilings;
+  // The most tiles of one tiling.
+  int most_tiles;
   // How many nodes the new graph has more; views among them compute nothing.
   int nodes_added;
 };
@@ -406,7 +406,7 @@ struct lastuse_offload_params {
   bool no_op_offload;
   // The program allocates its graphs by lastuse_offload_buffer_ids, so that no scheduler adds copies.
   bool direct;
-  // The most placements that are measured; 0 is the default of 1000.
+  // The most offload plans that are measured; 0 is the default of 1000.
   int max_measurements;
   // Measures compute buffers in place of graphs, or NULL: devices has the device of each item, sizes gets the bytes
   // by device. If it returns false, lastuse_offload_solve fails.
@@ -451,7 +451,7 @@ struct lastuse_offload_memory {
   size_t reserve_size;
   // The sum of the four.
   size_t total_size;
-  // The smallest budget that would do, if this one was too small for all placements that were measured; otherwise 0.
+  // The smallest budget that would do, if this one was too small for all offload plans that were measured; otherwise 0.
   size_t needed_size;
 };
 
@@ -814,16 +814,16 @@ bool lastuse_graph_recompute(struct ggml_context *ctx,
                              struct lastuse_recompute_report *report);
 
 // Changes a graph so that its compute buffer fits a budget: intermediates that are large at the peak are computed in
-// parts, one part live at a time. On a CPU, results are the same to the last bit. Returns true if the graph fits.
+// tiles, one tile live at a time. On a CPU, results are the same to the last bit. Returns true if the graph fits.
 //
 // Called when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
-// allocated or run. Parts are new tensors in ctx; graph and ctx need room for them. report may be NULL. Returns false
+// allocated or run. Tiles are new tensors in ctx; graph and ctx need room for them. report may be NULL. Returns false
 // and changes nothing if no graph was found that fits (report->size_after then has the smallest budget that can be
 // met), and in the other cases that docs/tiling.md lists.
 bool lastuse_graph_tile(struct ggml_context *ctx,
-                         struct ggml_cgraph *graph,
-                         const struct lastuse_tiling_params *params,
-                         struct lastuse_tiling_report *report);
+                        struct ggml_cgraph *graph,
+                        const struct lastuse_tiling_params *params,
+                        struct lastuse_tiling_report *report);
 
 // Cuts a graph into steps, which lastuse_steps_compute computes one after the other: each is planned by itself, gets a
 // compute buffer, runs, and is freed before the next. Inputs, which are leafs without memory, get it here and keep
@@ -860,61 +860,61 @@ int lastuse_steps_step_count(const struct lastuse_steps *steps);
 // NULL. Its function measure may be called until lastuse_offload_free. Returns NULL if order or rule has no value of
 // its enum, or max_measurements is negative. Works also if lastuse is not enabled; what it promises holds for compute
 // buffers that lastuse plans.
-struct lastuse_placement *lastuse_offload_new(const struct lastuse_offload_params *params);
+struct lastuse_offload *lastuse_offload_new(const struct lastuse_offload_params *params);
 
-// Places the items: the placement that gains most, of those that were measured and for which on every device weights +
+// Places the items: the offload plan that gains most, of those that were measured and for which on every device weights +
 // KV + compute buffer + reserve <= budget, in bytes. Returns true if there is one. Nothing is allocated or changed.
-// Returns false, with nothing placed, if no placement is within all budgets (the message, and
+// Returns false, with nothing placed, if no offload is within all budgets (the message, and
 // lastuse_offload_memory_get, have what would do), and in the other cases that docs/offload.md lists.
-bool lastuse_offload_solve(struct lastuse_placement *placement);
+bool lastuse_offload_solve(struct lastuse_offload *offload);
 
 // Frees a planner; does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
 // lastuse_offload_solve nothing is freed.
-void lastuse_offload_free(struct lastuse_placement *placement);
+void lastuse_offload_free(struct lastuse_offload *offload);
 
 // Adds a device and returns its number, from 0. Devices are added in the order of preference; the last one is the
 // host, whose memory the CPU computes in. For a scheduler, add one for each of its backends, in their order. Buffer
 // type and backend live until lastuse_offload_free. Returns -1 if lastuse does not know the layout of their ggml.
-int lastuse_offload_add_device(struct lastuse_placement *placement, const struct lastuse_offload_device *device);
+int lastuse_offload_add_device(struct lastuse_offload *offload, const struct lastuse_offload_device *device);
 
 // Fills in what is taken of a device, if lastuse_offload_solve has placed the items; or the budget that it would
 // need, if that is why they were not placed. Returns false if there is neither.
-bool lastuse_offload_memory_get(const struct lastuse_placement *placement,
-                                  int device,
-                                  struct lastuse_offload_memory *memory);
+bool lastuse_offload_memory_get(const struct lastuse_offload *offload,
+                                int device,
+                                struct lastuse_offload_memory *memory);
 
 // Adds a weight or a cache and returns its number, from 0. On a device, weights and caches lie in buffers apart, in
 // this order. The tensor lives until lastuse_offload_free; one that two parts of a model share is one item. Returns
 // -1 if there is neither a tensor nor a name with bytes, if a tensor was added before, if kind, tensor_class or device
 // has no valid value, or if n_rows is set without row_bytes. With n_rows, row_benefits must not be NULL.
-int lastuse_offload_add_item(struct lastuse_placement *placement, const struct lastuse_offload_item *item);
+int lastuse_offload_add_item(struct lastuse_offload *offload, const struct lastuse_offload_item *item);
 
 // Returns the number of the device that an item is placed on, whole; -1 if lastuse_offload_solve has not placed it.
-int lastuse_offload_item_device(const struct lastuse_placement *placement, int item);
+int lastuse_offload_item_device(const struct lastuse_offload *offload, int item);
 
 // Returns how many rows of an item on the host are on a device too: those that gain most. Writes the number of that
 // device to device, or -1 where there are none. Returns 0 also if there is no such item or nothing has been placed.
-uint64_t lastuse_offload_item_rows(const struct lastuse_placement *placement, int item, int *device);
+uint64_t lastuse_offload_item_rows(const struct lastuse_offload *offload, int item, int *device);
 
 // Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single token,
 // as the program builds it, before a scheduler has split it. Returns its number, from 0; -1 in a callback of
 // lastuse_offload_solve. The graph lives until lastuse_offload_free.
-int lastuse_offload_add_graph(struct lastuse_placement *placement, struct ggml_cgraph *graph);
+int lastuse_offload_add_graph(struct lastuse_offload *offload, struct ggml_cgraph *graph);
 
 // Writes the buffer ids of a graph for ggml_gallocr_reserve_n: for each node and each leaf, the number of the device
 // that it is on. Either list may be NULL. If direct was set in the parameters, the reservation takes the bytes of the
-// placement. The graphs must not have been changed or scheduled since lastuse_offload_solve. Returns false if there
+// offload. The graphs must not have been changed or scheduled since lastuse_offload_solve. Returns false if there
 // is no such graph, nothing has been placed, or lastuse_offload_solve would fail.
-bool lastuse_offload_buffer_ids(const struct lastuse_placement *placement, int graph, int *node_ids, int *leaf_ids);
+bool lastuse_offload_buffer_ids(const struct lastuse_offload *offload, int graph, int *node_ids, int *leaf_ids);
 
-// Applies a placement to a scheduler: assigns each node of a graph to the backend of its device, until
+// Applies an offload plan to a scheduler: assigns each node of a graph to the backend of its device, until
 // ggml_backend_sched_reset. Called after ggml_backend_sched_reset, with weights and caches in buffers of their
-// devices, and before the graph is reserved or allocated; the compute buffers are then those of the placement.
+// devices, and before the graph is reserved or allocated; the compute buffers are then those of the offload plan.
 //
 // Returns false, with nothing assigned, if there is no such graph or nothing has been placed, if the scheduler has
 // another number of backends than there are devices, with LASTUSE_OFFLOAD_POWERINFER, and for the reasons of
 // lastuse_offload_solve. The graphs must not have been changed or scheduled since that.
-bool lastuse_offload_apply(const struct lastuse_placement *placement, int graph, struct ggml_backend_sched *sched);
+bool lastuse_offload_apply(const struct lastuse_offload *offload, int graph, struct ggml_backend_sched *sched);
 
 // Goes on with a search for the longest context that fits: takes from fits whether length does, and sets length to the
 // context to try next. Returns false at the end; then longest is the result. Tries the longest context first, then the
