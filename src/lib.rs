@@ -38,14 +38,14 @@
 //! Three results, each used by the next step. The first and the last are never live at the same step, so they share memory:
 //!
 //! ```
-//! use lastuse::placement::{Block, Effort, Problem, choose, validate};
+//! use lastuse::placement::{Block, Effort, Problem, Workspace, choose, validate};
 //!
 //! let mut problem = Problem::new(64, None);
 //! problem.add(Block { size: 4096, first_step: 0, end_step: 2 });
 //! problem.add(Block { size: 1024, first_step: 1, end_step: 3 });
 //! problem.add(Block { size: 4096, first_step: 2, end_step: 4 });
 //!
-//! let choice = choose(&problem, Effort::default());
+//! let choice = choose(&problem, None, Effort::default(), &mut Workspace::default());
 //! assert!(validate(&problem, &choice.placement).is_ok());
 //! assert_eq!(choice.placement.size(), 5120);
 //! assert_eq!(choice.placement.size(), choice.lower_bound);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use families::{FAMILIES, Family};
-use lastuse::placement::{Choice, Effort, Problem, choose};
+use lastuse::placement::{Choice, Effort, Problem, Workspace, choose};
 
 const SIZES: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
@@ -39,7 +39,7 @@ fn bench(criterion: &mut Criterion, family: &Family, size: u32) {
     let mut placed: Option<Problem> = None;
     group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
         let problem = placed.get_or_insert_with(|| place_once(family, size));
-        bencher.iter(|| black_box(choose(problem, Effort::default())));
+        bencher.iter(|| black_box(choose(problem, None, Effort::default(), &mut Workspace::default())));
     });
     group.finish();
 }
@@ -47,7 +47,7 @@ fn bench(criterion: &mut Criterion, family: &Family, size: u32) {
 /// Creates a problem and prints how well it can be placed.
 fn place_once(family: &Family, size: u32) -> Problem {
     let problem = (family.make)(size);
-    let choice = choose(&problem, Effort::default());
+    let choice = choose(&problem, None, Effort::default(), &mut Workspace::default());
     let above = above_bound(&choice);
     let blocks = problem.blocks().len();
     println!(

@@ -58,11 +58,11 @@ pub use computation::Graph;
 pub use device::Device;
 pub use layout::{Layout, LayoutRef};
 pub use layouts::LayoutId;
-pub use live_ranges::{Allocation, InactiveNode, LiveRanges, live_ranges};
+pub use live_ranges::{Allocation, InactiveNode, LiveRanges, Workspace, live_ranges};
 pub use operation::{Operation, Slots};
 pub use plan::{
-    BufferPlan, GraphPlan, PlanError, PlanMemory, accessing_nodes, ggml_alloc_sizes, intact_inputs, plan, plan_as_ggml,
-    plan_in, plan_keeping, read_inputs, shared_live_ranges,
+    BufferPlan, GraphPlan, PlanError, accessing_nodes, ggml_alloc_sizes, intact_inputs, plan, plan_as_ggml,
+    plan_keeping, read_inputs, shared_live_ranges,
 };
 pub use retention::{InvalidPattern, NamePattern, Retained, Retention};
 pub use rule_setting::{RuleSetting, UnknownRule};

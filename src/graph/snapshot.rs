@@ -13,7 +13,7 @@ use super::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, r
 use super::tiling::{self, Kind, NotTiled, TiledGraph, TilingLimits};
 use super::{
     Address, BufferIndex, BufferSpec, Device, Effect, Graph, GraphPlan, Layout, NamePattern, PlanError, Requests,
-    Retained, Retention, Rules, TensorId, ggml_alloc_sizes,
+    Retained, Retention, Rules, Sizes, TensorId, Workspace, ggml_alloc_sizes,
 };
 
 /// A captured graph.
@@ -175,7 +175,8 @@ impl Snapshot {
     pub fn plan_in(&self, buffers: &[BufferSpec]) -> Result<GraphPlan, PlanError> {
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let mut plan = super::plan(&self.graph, buffers, requests, &mut |id, buffer| self.size(id, buffer))?;
+        let sizes: &mut dyn Sizes = &mut |id, buffer| self.size(id, buffer);
+        let mut plan = super::plan(&self.graph, buffers, requests, sizes, &mut Workspace::default())?;
         for buffer in (0..).take(self.buffers.len()) {
             if let Some(kernels) = self.kernels(buffer) {
                 prefer_cheaper(&mut plan, &self.graph, buffer, &kernels, self);

@@ -1,9 +1,10 @@
 //! Tries strategies in a fixed order and keeps the smallest placement.
 
-use super::from_peak::FromPeakMemory;
 use super::search::{Minimum, minimize};
 use super::valley_sweep::best_sweep;
-use super::{BestFit, Bytes, Effort, FromPeak, LargestFirst, Placement, Problem, Strategy, Timeline, ValleySweep};
+use super::{
+    BestFit, Bytes, Effort, FromPeak, LargestFirst, Placement, Problem, Strategy, Timeline, ValleySweep, Workspace,
+};
 
 /// The strategies besides [`FromPeak`], whose placements are of use at the lower bound only.
 pub const STRATEGIES: [&dyn Strategy; 12] = [
@@ -68,47 +69,20 @@ impl Choice {
 }
 
 /// Chooses the smallest placement of several strategies, and searches for a smaller one with at most `effort`. Stops at
-/// the lower bound.
+/// the lower bound. `timeline` is that of `problem`, where it is known.
 ///
 /// The placement is never larger than that of [`BestFit`], and never has more chunks.
-pub fn choose(problem: &Problem, effort: Effort) -> Choice {
-    choose_in(&mut PlacementMemory::default(), problem, None, effort)
-}
-
-/// Lists that [`choose_in`] fills. Whatever they held before, only their memory is used.
-#[derive(Debug, Default)]
-pub struct PlacementMemory {
-    timeline: Timeline,
-    from_peak: FromPeakMemory,
-}
-
-impl PlacementMemory {
-    /// Takes the memory of a placement that is not needed any more.
-    pub fn take_placement(&mut self, placement: Placement) {
-        self.from_peak.locations = placement.locations;
-    }
-}
-
-/// Chooses a placement as [`choose`] does, with the working memory of an earlier call, and the timeline of `problem` where
-/// that is known.
-pub fn choose_in(
-    memory: &mut PlacementMemory,
-    problem: &Problem,
-    timeline: Option<Timeline>,
-    effort: Effort,
-) -> Choice {
-    let PlacementMemory { timeline: computed, from_peak } = memory;
+pub fn choose(problem: &Problem, timeline: Option<Timeline>, effort: Effort, workspace: &mut Workspace) -> Choice {
     match timeline {
-        Some(known) => *computed = known,
-        None => computed.compute(problem.list()),
+        Some(known) => workspace.timeline = known,
+        None => workspace.timeline.compute(problem.list()),
     }
-    let timeline = &*computed;
-    let lower_bound = timeline.lower_bound;
+    let lower_bound = workspace.timeline.lower_bound;
     if problem.max_chunk().is_some_and(|max| lower_bound > max) {
         return in_several_chunks(problem, Choice::by(&BestFit, problem, lower_bound));
     }
     let is_large = problem.blocks().len() > MANY_BLOCKS;
-    match (!is_large).then(|| FromPeak::any_within(from_peak, problem, timeline, lower_bound)).flatten() {
+    match (!is_large).then(|| FromPeak::any_within(workspace, problem, lower_bound)).flatten() {
         Some((start, placement)) => Choice::new(placement, start.name(), lower_bound),
         None => improved(problem, in_one_chunk(problem, lower_bound), effort),
     }

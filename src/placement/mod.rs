@@ -19,21 +19,15 @@
 //! steps, but no graphs, and uses no other layer.
 
 // The problem, its solution, and the check of a solution.
-mod blocks;
 mod problem;
 mod validate;
-
-mod filled;
 
 // Facts about live ranges that strategies use.
 mod compressed;
 mod interference;
-mod profile;
 mod timeline;
 
 // Strategies.
-mod strategy;
-
 mod best_fit;
 mod from_peak;
 mod largest_first;
@@ -48,15 +42,15 @@ mod choose;
 mod tests;
 
 pub use best_fit::{BestFit, place_as_ggml};
-pub use blocks::{Block, BlockId, BlockList, Bytes, Shrink, Step, TooLarge, padded};
-pub use choose::{Choice, PlacementMemory, choose, choose_in, placements_within};
-pub(crate) use filled::{filled, refill};
-pub use from_peak::FromPeak;
+pub use choose::{Choice, choose, placements_within};
+pub use from_peak::{FromPeak, Workspace};
 pub use largest_first::LargestFirst;
-pub use problem::{ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem};
-pub use profile::{memory_profile, peaks};
+pub use problem::{
+    Block, BlockId, BlockList, Bytes, ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Step,
+    Strategy, TooLarge, padded,
+};
+pub(crate) use problem::{filled, refill};
 pub use search::{Effort, Outcome, solve};
-pub use strategy::Strategy;
-pub use timeline::{Timeline, lower_bound};
+pub use timeline::{Timeline, lower_bound, memory_profile, peaks};
 pub use validate::{Defect, validate, validate_large};
 pub use valley_sweep::ValleySweep;

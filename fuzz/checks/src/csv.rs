@@ -1,7 +1,7 @@
 //! Files of placement problems.
 
 use lastuse::formats::csv::{Sheet, write_blocks};
-use lastuse::placement::{Effort, Placement, Problem, choose, validate};
+use lastuse::placement::{Effort, Placement, Problem, Workspace, choose, validate};
 
 use crate::in_proportion;
 
@@ -24,7 +24,7 @@ pub fn csv(bytes: &[u8]) {
 }
 
 fn assert_written_as_read(sheet: &Sheet) {
-    let choice = choose(sheet.problem(), Effort::units(2000));
+    let choice = choose(sheet.problem(), None, Effort::units(2000), &mut Workspace::default());
     let placement = &choice.placement;
     if let Err(defect) = validate(sheet.problem(), placement) {
         panic!("{} makes an invalid placement: {defect:?}", choice.strategy);

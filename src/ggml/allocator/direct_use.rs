@@ -17,7 +17,7 @@ impl Allocator {
     /// are dropped.
     pub fn note_direct_use(&mut self) {
         if self.types.use_directly() {
-            self.plans.clear();
+            self.plans.clear(&mut self.workspace);
             self.tilings.clear();
         }
     }

@@ -4,8 +4,7 @@
 //! `ggml_gallocr_reserve_n` calls [`Allocator::reserve`], `ggml_gallocr_alloc_graph` calls [`Allocator::allocate`].
 //! Both first search the [`remembered`] plans for one that serves the graph. A much smaller graph may get its own plan
 //! ([`fitting`]). Otherwise the graph is read ([`crate::ggml::read`]) with the tensors to retain ([`retention`]), its
-//! redirected results are checked ([`outputs`]), it is planned ([`planning`]) in the memory of earlier plans
-//! ([`planning_memory`]), the plan is remembered, and [`chunks`] are allocated. [`assign`] writes addresses into
+//! redirected results are checked ([`outputs`]), it is planned ([`planning`]), the plan is remembered, and [`chunks`] are allocated. [`assign`] writes addresses into
 //! tensors, [`activity`] reports the work, and [`accounted`] the plan to the accounting of the process. [`direct_use`]
 //! finds out whether a scheduler uses it. Before all that, [`reordering`] puts the nodes into another order, and
 //! [`cutting`] has large intermediates computed in tiles, where the program's user asks for it.
@@ -15,7 +14,6 @@ mod types;
 mod direct_use;
 mod retention;
 mod kernels;
-mod planning_memory;
 mod chunks;
 mod plan_cache;
 mod known_orders;
@@ -34,7 +32,6 @@ pub mod measure;
 use std::ptr::NonNull;
 use std::time::Instant;
 
-use crate::ggml::allocator::planning_memory::leave_plan;
 use crate::ggml::context::PendingTensors;
 use crate::ggml::dedicated::DedicatedBuffers;
 use crate::ggml::environment::Switch;
@@ -48,6 +45,7 @@ use crate::ggml::observe::statistics::totals;
 use crate::ggml::observe::verify::{Verifier, Violation};
 use crate::ggml::process::settings::{Settings, settings};
 use crate::ggml::read::requested::Requested;
+use crate::ggml::read::workspace::Workspace;
 use crate::ggml::read::{read, read_for_planning};
 use crate::ggml::refusal::Refusal;
 use crate::graph::{BufferPlan, RuleSetting};
@@ -89,6 +87,14 @@ pub struct Allocator {
     activity: Activity,
     verifier: Verifier,
     dedicated: DedicatedBuffers,
+    workspace: Box<Workspace>,
+}
+
+impl Drop for Allocator {
+    fn drop(&mut self) {
+        self.plans.clear(&mut self.workspace);
+        std::mem::take(&mut self.workspace).leave();
+    }
 }
 
 impl Allocator {
@@ -123,6 +129,7 @@ impl Allocator {
             activity,
             verifier: Verifier::new(settings.verify),
             dedicated: DedicatedBuffers::default(),
+            workspace: Workspace::of_new_allocator(),
         }
     }
 
@@ -140,14 +147,14 @@ impl Allocator {
     /// Sets the in-place and aliasing rules for future plans; cached plans are dropped.
     pub fn set_rules(&mut self, setting: &RuleSetting) {
         self.types.set_rules(setting);
-        self.plans.clear();
+        self.plans.clear(&mut self.workspace);
         self.tilings.clear();
     }
 
     /// Sets how much work placing may take in future plans; cached plans are dropped.
     pub fn set_effort(&mut self, effort: Effort) {
         self.types.set_effort(effort);
-        self.plans.clear();
+        self.plans.clear(&mut self.workspace);
         self.tilings.clear();
     }
 
@@ -211,13 +218,17 @@ impl Allocator {
     ) -> Result<Vec<Bytes>, Refusal> {
         let requested = self.types.requested(graph, node_ids, leaf_ids);
         let start = Instant::now();
-        let read = if captures().is_enabled() { read } else { read_for_planning };
-        let mut reading = read(self.runtime, self.types.types(), graph, &requested);
+        let Self { runtime, types, workspace, .. } = self;
+        let mut reading = if captures().is_enabled() {
+            read(runtime, types.types(), graph, &requested)
+        } else {
+            read_for_planning(runtime, types.types(), graph, &requested, workspace)
+        };
         self.retention.current().retain_in(&mut reading.graph, graph);
         let plan = self.plan(&reading, &requested, start, Kept::AsGgml)?;
-        reading.leave_memory();
+        reading.leave_to(&mut self.workspace);
         let measured = self.note_measured(&plan.buffers);
-        leave_plan(plan);
+        self.workspace.reuse_plan(plan);
         Ok(measured)
     }
 
@@ -325,7 +336,7 @@ impl Allocator {
             if !self.chunks.suffice_for(buffer, sizes) {
                 self.verifier.forget();
                 let done = self.chunks.replace(buffer, buffer_type, sizes);
-                done.inspect_err(|_| self.plans.clear())?;
+                done.inspect_err(|_| self.plans.clear(&mut self.workspace))?;
             }
         }
         Ok(())

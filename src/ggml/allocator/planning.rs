@@ -7,17 +7,17 @@ use crate::ggml::observe::accounting::recorder;
 use crate::ggml::observe::capture::captures;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::read::snapshot::SnapshotSource;
+use crate::ggml::read::workspace::Workspace;
 use crate::ggml::read::{ReadGraph, read, read_for_planning};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::{RetainedAt, retain_at};
-use crate::graph::{BufferIndex, GraphPlan, PlanError, Requests, TensorId, plan_in, plan_keeping, read_inputs};
+use crate::graph::{BufferIndex, GraphPlan, PlanError, Requests, TensorId, plan, plan_keeping, read_inputs};
 
 use super::Allocator;
 use super::activity::Required;
 use super::kernels::prefer_cheaper_on_devices;
 use super::outputs::{check_outputs, note_checked_outputs};
 use super::plan_cache::cached_plan::CachedPlan;
-use super::planning_memory::PlanningMemory;
 use super::types::BufferTypes;
 
 /// Which inputs stay intact where [`Rules::keep_inputs`](crate::graph::Rules::keep_inputs) is on.
@@ -52,13 +52,18 @@ impl Allocator {
     ) -> Result<(ReadGraph<'g>, GraphPlan), Refusal> {
         let start = Instant::now();
         let is_reported = captures().is_enabled() || self.activity.are_events_requested();
-        let read = if is_reported { read } else { read_for_planning };
-        let mut reading = read(self.runtime, self.types.types(), graph, requested);
+        let Self { runtime, types, workspace, .. } = self;
+        let mut reading = if is_reported {
+            read(runtime, types.types(), graph, requested)
+        } else {
+            read_for_planning(runtime, types.types(), graph, requested, workspace)
+        };
         retain_at(retained, &mut reading.graph);
         if !reading.redirected.is_empty() {
             check_outputs(self.runtime, self.types.types(), graph, requested)?;
         }
-        let plan = self.plan(&reading, requested, start, kept).inspect_err(|_| self.plans.clear())?;
+        let plan =
+            self.plan(&reading, requested, start, kept).inspect_err(|_| self.plans.clear(&mut self.workspace))?;
         Ok((reading, plan))
     }
 
@@ -67,7 +72,7 @@ impl Allocator {
         &mut self,
         graph: GraphRef<'_>,
         reading: ReadGraph<'_>,
-        plan: GraphPlan,
+        mut plan: GraphPlan,
         requested: Requested,
         retained: Vec<RetainedAt>,
     ) {
@@ -78,11 +83,12 @@ impl Allocator {
         if recorder().is_recording() {
             self.accounted.take(self.types.types(), graph, &reading, &requested, &plan);
         }
-        self.plans.make_room();
+        self.plans.make_room(&mut self.workspace);
         let are_nodes_listed_once = reading.graph.nodes().windows(2).all(|pair| pair[0] + 1 == pair[1]);
         let is_exact = !self.types.are_sizes_by_layout() || !are_nodes_listed_once;
         let exact = is_exact.then(|| self.types.fingerprint(self.runtime, graph));
         let is_redirecting = !reading.redirected.is_empty();
+        self.workspace.plan.reuse_problems(std::mem::take(&mut plan.problems));
         self.plans.add(CachedPlan::new(reading, plan, requested, retained, exact));
         if let (true, Some(plan)) = (is_redirecting, self.plans.current_mut()) {
             note_checked_outputs(self.runtime, graph, plan);
@@ -98,7 +104,7 @@ impl Allocator {
         start: Instant,
         kept: Kept,
     ) -> Result<GraphPlan, Refusal> {
-        let planned = plan_reading(&self.types, reading, requested, kept);
+        let planned = plan_reading(&self.types, reading, requested, kept, &mut self.workspace);
         self.activity.count_planning(start.elapsed());
         if captures().is_enabled() {
             captures().capture(self.subject(reading, &requested.of_all(&reading.graph)));
@@ -132,11 +138,11 @@ fn plan_reading(
     reading: &ReadGraph<'_>,
     requested: &Requested,
     kept: Kept,
+    workspace: &mut Workspace,
 ) -> Result<GraphPlan, PlanError> {
     let (graph, specs) = (&reading.graph, types.specs());
-    let mut memory = PlanningMemory::take();
-    let PlanningMemory { plan: plan_memory, requested: filled } = &mut *memory;
-    let buffers = requested.of_all_in(filled, graph);
+    let Workspace { plan: lists, requested: only, .. } = workspace;
+    let buffers = if requested.is_listed() { requested } else { only.fill(graph) };
     let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
     let by_layout = reading.sizes_by_layout(types.types());
     let mut queried = |tensor: TensorId, buffer: BufferIndex| match &by_layout {
@@ -146,15 +152,15 @@ fn plan_reading(
     let mut planned = match (&by_layout, kept) {
         (_, Kept::All) if specs.iter().any(|spec| spec.rules.keep_inputs) => {
             let kept: Vec<_> = read_inputs(graph).into_iter().map(|input| (input, 0)).collect();
-            plan_keeping(plan_memory, graph, specs, requests, &mut queried, &kept)
+            plan_keeping(graph, specs, requests, &mut queried, &kept, lists)
         }
-        (Some(sizes), _) => plan_in(plan_memory, graph, specs, requests, &mut |tensor: TensorId, _| sizes(tensor)),
-        (None, _) => plan_in(plan_memory, graph, specs, requests, &mut queried),
+        (Some(sizes), _) => plan(graph, specs, requests, &mut |tensor: TensorId, _| sizes(tensor), lists),
+        (None, _) => plan(graph, specs, requests, &mut queried, lists),
     };
     if let Ok(plan) = &mut planned {
         prefer_cheaper_on_devices(types, reading, requests, plan);
     }
-    memory.leave(graph.tensors().len());
+    workspace.trim(graph.tensors().len());
     let plan = planned?;
     #[cfg(debug_assertions)]
     check(types, reading, &plan);

@@ -208,7 +208,7 @@ impl Allocator {
     }
 
     fn read_to_reorder<'g>(&mut self, graph: GraphRef<'g>, requested: &Requested) -> ReadGraph<'g> {
-        let mut reading = read_for_planning(self.runtime, self.types.types(), graph, requested);
+        let mut reading = read_for_planning(self.runtime, self.types.types(), graph, requested, &mut self.workspace);
         self.retention.current().retain_in(&mut reading.graph, graph);
         reading
     }

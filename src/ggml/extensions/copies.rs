@@ -2,7 +2,7 @@
 
 use crate::graph::Effect;
 use crate::graph::copies::{Becomes, CopyKind, CopyTarget, Facts, Found, Freedom, Storage, TensorChange, find};
-use crate::graph::{Graph, Requests, Strides, TensorId, live_ranges};
+use crate::graph::{Graph, Requests, Sizes, Strides, TensorId, Workspace, live_ranges};
 use crate::placement::{Bytes, lower_bound};
 
 use crate::ggml::extensions::compute_buffer::ComputeBuffer;
@@ -135,8 +135,9 @@ impl PeakBytes<'_> {
         let (leafs, nodes) = (vec![0; graph.leafs().len()], vec![0; graph.nodes().len()]);
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let spec = self.buffer.spec();
-        let mut sizes = self.buffer.sizes(&self.reading.tensors);
-        live_ranges(graph, &[spec], requests, &mut sizes).take_problems(&[spec]).iter().map(lower_bound).sum()
+        let sizes: &mut dyn Sizes = &mut self.buffer.sizes(&self.reading.tensors);
+        let mut found = live_ranges(graph, &[spec], requests, sizes, &[], &mut Workspace::default());
+        found.take_problems(&[spec]).iter().map(lower_bound).sum()
     }
 }
 

@@ -28,13 +28,6 @@ impl<T> Lock<T> {
         assert_eq!(status, 0, "a mutex cannot be locked");
         Locked(self, PhantomData)
     }
-
-    /// Returns `None` if a thread holds it at this moment.
-    pub fn try_lock(&'static self) -> Option<Locked<T>> {
-        // SAFETY: a mutex that was initialized and is never moved or destroyed.
-        let status = unsafe { libc::pthread_mutex_trylock(self.mutex.get()) };
-        (status == 0).then(|| Locked(self, PhantomData))
-    }
 }
 
 /// The value of a [`Lock`], held by this thread. It stays with the thread, which alone may unlock the mutex.
@@ -83,15 +76,5 @@ mod tests {
             }
         });
         assert_eq!(*COUNT.lock(), 40_000);
-    }
-
-    #[test]
-    fn what_a_thread_holds_another_does_not_get() {
-        static LOCK: Lock<u64> = Lock::new(7);
-        let held = LOCK.lock();
-        let other = || std::thread::scope(|scope| scope.spawn(|| LOCK.try_lock().map(|value| *value)).join());
-        assert_eq!(other().expect("no panic"), None);
-        drop(held);
-        assert_eq!(other().expect("no panic"), Some(7));
     }
 }

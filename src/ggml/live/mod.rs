@@ -5,7 +5,7 @@
 //! numbers tensors, [`operations`] lists what each operation allows, [`visited`] is what ggml has built a graph of,
 //! [`use_counts`] what backends fuse by. [`buffer_ref`] and [`buffers`] use ggml's functions for buffers and buffer
 //! types, [`owned`] lists the buffers of lastuse under a [`lock`], `remote_sizes` keeps sizes that servers were asked
-//! for, [`memory_device`] knows which device they are on. [`spare`] is memory to use again.
+//! for, [`memory_device`] knows which device they are on.
 
 pub mod tensor;
 pub mod tensor_mut;
@@ -17,7 +17,6 @@ pub mod visited;
 pub mod use_counts;
 pub mod buffer_ref;
 pub mod lock;
-pub mod spare;
 pub mod ids;
 pub mod owned;
 mod remote_sizes;

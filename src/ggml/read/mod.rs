@@ -7,7 +7,7 @@
 pub mod requested;
 pub mod sizes;
 mod sources;
-pub mod spare_lists;
+pub mod workspace;
 pub mod fingerprint;
 pub mod memory;
 pub mod snapshot;
@@ -26,7 +26,7 @@ use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use requested::Requested;
 use sizes::AllocSizes;
 use sources::{BATCH, Sources};
-use spare_lists::SpareLists;
+use workspace::Workspace;
 
 /// A graph as plain data, with the live tensor of each id.
 #[derive(Debug)]
@@ -47,10 +47,10 @@ pub struct ReadGraph<'g> {
 
 impl ReadGraph<'_> {
     /// Leaves the memory of the lists to the next graph.
-    pub fn leave_memory(self) {
+    pub fn leave_to(self, workspace: &mut Workspace) {
         let mut tensors = self.tensors;
         tensors.clear();
-        SpareLists::leave(self.graph, tensors.into_iter().map(TensorRef::address).collect(), self.ops);
+        workspace.reuse_lists(self.graph, tensors.into_iter().map(TensorRef::address).collect(), self.ops);
     }
 
     /// Returns the ids by the addresses of the tensors.
@@ -90,7 +90,7 @@ impl ReadGraph<'_> {
 
 /// Reads the leafs and nodes of `graph` and the tensors that they refer to, with sizes and all layouts.
 pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, requested: &Requested) -> ReadGraph<'g> {
-    let mut reading = read_for_planning(runtime, types, graph, requested);
+    let mut reading = read_for_planning(runtime, types, graph, requested, &mut Workspace::default());
     let ReadGraph { graph, tensors, sizes, .. } = &mut reading;
     for (id, &tensor) in (0..).zip(tensors.iter()) {
         add_layout(runtime, graph, sizes, id, tensor);
@@ -105,9 +105,10 @@ pub fn read_for_planning<'g>(
     types: &[BufferType],
     graph: GraphRef<'g>,
     requested: &Requested,
+    workspace: &mut Workspace,
 ) -> ReadGraph<'g> {
     let mut sources = Sources::none();
-    let mut reader = Reader::new(runtime, types, graph, requested, &mut sources);
+    let mut reader = Reader::new(runtime, types, graph, requested, (&mut sources, workspace));
     let listed = reader.ids.tensors().len();
     let distinct = (listed < graph.leafs.len() + graph.nodes.len()).then(|| reader.ids.tensors().to_vec());
     let (leafs, nodes) = match &distinct {
@@ -123,7 +124,9 @@ pub fn read_for_planning<'g>(
         next += 1;
     }
     let Reader { ids, graph, ops, redirected, sizes, .. } = reader;
-    ReadGraph { graph, tensors: ids.into_tensors(), listed, ops, redirected, sizes }
+    let (tensors, table) = ids.into_parts();
+    workspace.ids = Some(table);
+    ReadGraph { graph, tensors, listed, ops, redirected, sizes }
 }
 
 struct Reader<'a, 'g> {
@@ -146,15 +149,13 @@ impl<'a, 'g> Reader<'a, 'g> {
         types: &'a [BufferType],
         live: GraphRef<'g>,
         requested: &'a Requested,
-        sources: &'a mut Sources<'g>,
+        (sources, workspace): (&'a mut Sources<'g>, &mut Workspace),
     ) -> Self {
         let count = live.leafs.len() + live.nodes.len();
-        let mut lists = SpareLists::take(count);
-        let mut tensors = lists.tensors();
+        let (mut graph, mut tensors, ops) = workspace.take_lists(count);
         tensors.extend_from_slice(live.leafs);
         tensors.extend_from_slice(live.nodes);
-        let mut ids = Ids::from_tensors(tensors);
-        let SpareLists { mut graph, ops, .. } = lists;
+        let mut ids = Ids::in_table(workspace.ids.take().unwrap_or_default(), tensors);
         // Positions are ids unless a tensor is listed twice.
         let has_positions = ids.tensors().len() == count;
         if has_positions {

@@ -25,24 +25,16 @@ impl Requested {
         Cow::Owned(all)
     }
 
-    /// Returns what [`Requested::of_all`] does, in `memory`, whatever that held before, if there is only one buffer.
-    pub fn of_all_in<'a>(&'a self, memory: &'a mut Self, graph: &Graph) -> &'a Self {
-        if self.is_listed() {
-            return self;
-        }
-        memory.fill(graph);
-        memory
-    }
-
     /// Returns `true` if there are several buffers.
     pub fn is_listed(&self) -> bool {
         !self.leafs.is_empty() || !self.nodes.is_empty()
     }
 
     /// Requests the first buffer for every leaf and node.
-    fn fill(&mut self, graph: &Graph) {
+    pub fn fill(&mut self, graph: &Graph) -> &Self {
         refill(&mut self.leafs, 0, graph.leafs().len());
         refill(&mut self.nodes, 0, graph.nodes().len());
+        self
     }
 
     /// Returns the buffer requested for a tensor, by its position in the leafs followed by the nodes.

@@ -11,7 +11,7 @@ use super::last_uses::{FirstPass, LastUses, Point};
 const FIRST: Point = Point(1);
 
 /// Runs the first pass; `candidates` may be inactive.
-pub fn first_pass(graph: &Graph, requests: Requests<'_>, candidates: &[(Step, TensorId)]) -> FirstPass {
+pub fn any_order(graph: &Graph, requests: Requests<'_>, candidates: &[(Step, TensorId)]) -> FirstPass {
     let mut scan = UseScan::new(graph, inactive(graph, candidates));
     scan.visit_leafs(requests.leafs);
     scan.visit_nodes(requests.nodes);

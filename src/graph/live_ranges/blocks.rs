@@ -1,9 +1,10 @@
 //! The blocks of all buffers, while a graph is walked.
 
-use crate::graph::{Allocation, BufferIndex, BufferSpec, InactiveNode, Rules, TensorId};
+use crate::graph::{BufferIndex, BufferSpec, Rules, TensorId};
 use crate::placement::{Block, BlockId, BlockList, Bytes, Step, padded, refill};
 
-use super::memory::LiveRangeMemory;
+use super::last_uses::Workspace;
+use super::{Allocation, InactiveNode};
 
 /// A source whose memory a node is computed in.
 #[derive(Clone, Copy)]
@@ -43,18 +44,18 @@ pub struct BufferBlocks {
 }
 
 impl Blocks {
-    pub fn new(memory: &mut LiveRangeMemory, buffers: &[BufferSpec], tensors: usize, steps: Step) -> Self {
+    pub fn new(workspace: &mut Workspace, buffers: &[BufferSpec], tensors: usize, steps: Step) -> Self {
         // Most tensors are views, computed in place, or weights.
         let blocks = tensors / 3 / buffers.len().max(1);
         let empty = |&BufferSpec { rules, alignment, .. }: &BufferSpec| BufferBlocks {
-            list: BlockList::in_memory_of(std::mem::take(&mut memory.blocks), blocks),
+            list: BlockList::in_memory_of(std::mem::take(&mut workspace.blocks), blocks),
             rules,
             alignment,
         };
         let buffers = buffers.iter().map(empty).collect();
-        let mut allocations = std::mem::take(&mut memory.allocations);
+        let mut allocations = std::mem::take(&mut workspace.allocations);
         refill(&mut allocations, None, tensors);
-        let mut inactive_owners = std::mem::take(&mut memory.inactive_owners);
+        let mut inactive_owners = std::mem::take(&mut workspace.inactive_owners);
         inactive_owners.clear();
         Self { steps, buffers, allocations, inactive_owners, beyond_ggml: false }
     }

@@ -12,7 +12,7 @@ use crate::placement::{Block, BlockId, BlockList, Bytes, Step, Timeline, padded}
 
 use crate::graph::{BufferSpec, Graph, Layout, TensorId};
 
-use super::allocation::{Allocation, LiveRanges};
+use super::{Allocation, LiveRanges};
 
 /// Moves operands into results wherever the rules of the buffer allow it and that lowers the peak around the CONCAT.
 /// Returns, by buffer, the timeline of its blocks, where it is known; an empty list if none is.

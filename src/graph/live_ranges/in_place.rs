@@ -1,8 +1,9 @@
 //! The search for a source that a node is computed in place of.
 
-use crate::graph::{Allocation, BufferIndex, Graph, Operation, Sizes, TensorId};
+use crate::graph::{BufferIndex, Graph, Operation, Sizes, TensorId};
 use crate::placement::{Bytes, Step};
 
+use super::Allocation;
 use super::blocks::{Blocks, InPlaceSource};
 use super::last_uses::{LastUses, Point};
 
@@ -42,7 +43,7 @@ enum Ending {
 }
 
 /// The search for the in-place source of one node, whose operation may write over sources.
-pub struct InPlaceSearch<'a, S> {
+pub struct InPlaceSearch<'a, S: ?Sized> {
     pub known: &'a Known<'a>,
     pub blocks: &'a Blocks,
     pub node: TensorId,
@@ -57,7 +58,7 @@ pub struct InPlaceSearch<'a, S> {
     pub known_size: Option<(BufferIndex, Bytes)>,
 }
 
-impl<'a, S: Sizes> InPlaceSearch<'a, S> {
+impl<'a, S: Sizes + ?Sized> InPlaceSearch<'a, S> {
     /// Returns the source to compute the node in place of; where there is none, the bytes of the node in its buffer.
     // Takes `self` by value, so that the fields get into memory only where the search is a longer one.
     #[inline]

@@ -5,43 +5,35 @@ use std::ops::Range;
 use crate::graph::{BufferIndex, BufferSpec, Flags, Graph, Operation, Requests, Sizes, TensorId};
 use crate::placement::{Bytes, Step};
 
-use super::allocation::{InactiveNode, LiveRanges};
+use super::any_order::any_order;
 use super::blocks::{Blocks, InPlaceSource};
-use super::in_order::consecutive_nodes;
 use super::in_place::{InPlaceSearch, Known};
 use super::inactive::InactiveNodes;
-use super::last_uses::{FirstPass, Point};
-use super::memory::LiveRangeMemory;
-use super::retained::{extend_retained, keep_fused_sources, retained_owners};
-use super::{any_order, in_order};
+use super::last_uses::{FirstPass, Point, Workspace, consecutive_nodes, extend_retained, in_order};
+use super::{InactiveNode, LiveRanges};
 
-/// Finds the live ranges of all tensors of `graph` that need memory. Queries the size of each once per buffer.
-pub fn live_ranges(graph: &Graph, buffers: &[BufferSpec], requests: Requests<'_>, sizes: &mut dyn Sizes) -> LiveRanges {
-    let mut sizes = |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer);
-    live_ranges_in(&mut LiveRangeMemory::default(), graph, buffers, requests, &mut sizes, &[])
-}
-
-/// Finds live ranges as [`live_ranges`] does, compiled for one kind of sizes: faster, and more code. `memory` is that of
-/// an earlier call. The inputs `kept`, each with its buffer, are live from the start to the end.
-pub fn live_ranges_in<S: Sizes>(
-    memory: &mut LiveRangeMemory,
+/// Finds the live ranges of all tensors of `graph` that need memory. The inputs `kept`, each with its buffer, are live from
+/// the start to the end. Queries the size of each tensor once per buffer. Compiled for each kind of sizes, which is faster;
+/// `dyn Sizes` takes less code.
+pub fn live_ranges<S: Sizes + ?Sized>(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut S,
     kept: &[(TensorId, BufferIndex)],
+    workspace: &mut Workspace,
 ) -> LiveRanges {
     let may_be_inactive = |buffer: BufferIndex| buffers[buffer as usize].rules.inactive;
     let FirstPass { leafs, inputs, mut last_uses, uses_before_def, inactive } =
-        first_pass(memory, graph, requests, may_be_inactive);
+        first_pass(workspace, graph, requests, may_be_inactive);
     kept.iter().for_each(|&(input, _)| last_uses.points[input as usize] = Point::KEPT);
     // With one buffer, no node can move to another.
     let used_by_inactive = if buffers.len() > 1 { inactive.last_uses(graph) } else { Vec::new() };
     let nodes = inactive.nodes();
-    let mut inactive = std::mem::take(&mut memory.inactive);
+    let mut inactive = std::mem::take(&mut workspace.inactive);
     inactive.clear();
     inactive.extend(nodes);
-    let mut blocks = Blocks::new(memory, buffers, graph.tensors().len(), graph.steps());
+    let mut blocks = Blocks::new(workspace, buffers, graph.tensors().len(), graph.steps());
     blocks.beyond_ggml = !inactive.is_empty();
     let known = Known { graph, last_uses: &last_uses, used_by_inactive: &used_by_inactive };
     let mut walk = Walk { known, blocks, sizes, concats: Vec::new(), is_retained: retained_owners(graph) };
@@ -62,13 +54,13 @@ pub fn live_ranges_in<S: Sizes>(
     // `collect` would shrink the memory of `buffers`, which takes longer.
     let mut blocks = Vec::with_capacity(buffers.len());
     blocks.extend(buffers.into_iter().map(|buffer| buffer.list));
-    (memory.points, memory.leafs) = (last_uses.points, leafs);
+    (workspace.points, workspace.leafs) = (last_uses.points, leafs);
     LiveRanges { blocks, allocations, inactive, inactive_owners, concats, beyond_ggml }
 }
 
 /// Runs the first pass; `may_be_inactive` returns whether the rules of a buffer allow inactive nodes.
 fn first_pass(
-    memory: &mut LiveRangeMemory,
+    workspace: &mut Workspace,
     graph: &Graph,
     requests: Requests<'_>,
     may_be_inactive: impl Fn(BufferIndex) -> bool,
@@ -76,15 +68,15 @@ fn first_pass(
     let consecutive = consecutive_nodes(graph);
     let is_allowed = |step| may_be_inactive(requests.nodes[step as usize]);
     let candidates = InactiveNodes::candidates(graph, consecutive, is_allowed);
-    let mut found = in_order::first_pass(memory, graph, consecutive, requests, &candidates)
-        .unwrap_or_else(|| any_order::first_pass(graph, requests, &candidates));
+    let mut found = in_order(workspace, graph, consecutive, requests, &candidates)
+        .unwrap_or_else(|| any_order(graph, requests, &candidates));
     if !graph.retention().is_empty() {
         extend_retained(graph, &mut found.last_uses);
     }
     found
 }
 
-struct Walk<'a, S> {
+struct Walk<'a, S: ?Sized> {
     known: Known<'a>,
     blocks: Blocks,
     sizes: &'a mut S,
@@ -94,7 +86,7 @@ struct Walk<'a, S> {
     is_retained: Vec<bool>,
 }
 
-impl<S: Sizes> Walk<'_, S> {
+impl<S: Sizes + ?Sized> Walk<'_, S> {
     /// Allocates a leaf. An unused input is written before the first step, and may be overwritten in the second.
     fn allocate_leaf(&mut self, leaf: TensorId, buffer: BufferIndex) {
         self.allocate(leaf, buffer, 0);
@@ -216,5 +208,43 @@ impl<S: Sizes> Walk<'_, S> {
         }
         let (sources, now) = (known.graph.sources(node), known.last_uses.point(step));
         InPlaceSearch::<S> { known, blocks, node, operation, sources, buffer, now, sizes, known_size: None }.find()
+    }
+}
+
+/// Returns, by owner of memory, whether it or a view of it is retained; empty if nothing is.
+fn retained_owners(graph: &Graph) -> Vec<bool> {
+    let retained = graph.retention().list();
+    let mut owners = vec![false; if retained.is_empty() { 0 } else { graph.tensors().len() }];
+    retained.iter().for_each(|retained| owners[graph.root(retained.tensor) as usize] = true);
+    owners
+}
+
+/// A backend fuses a node with at most this many nodes before it.
+const FUSED: Step = 8;
+
+/// Keeps the tensors that a backend may read while `node` runs at `step`, in its own memory since its source is
+/// retained. `is_retained` has, by owner of memory, whether it or a view of it is retained.
+///
+/// Backends fuse a node with those before it whose results it alone reads, and then read their sources while they write
+/// its result, without comparing addresses: ggml's own allocator would compute the node in place of such a result,
+/// which does not overlap with its sources. So this concerns the operations in ggml's list alone.
+#[cold]
+fn keep_fused_sources(graph: &Graph, is_retained: &[bool], blocks: &mut Blocks, node: TensorId, step: Step) {
+    let operation = graph.tensor(node).operation;
+    let is_replaced = |(slot, &source): (usize, &TensorId)| {
+        is_retained[graph.root(source) as usize] && operation.may_write_over(slot) && graph.same_layout(source, node)
+    };
+    if !operation.is_listed() || !graph.sources(node).iter().enumerate().any(is_replaced) {
+        return;
+    }
+    let first = step.saturating_sub(FUSED);
+    let mut fused = vec![node];
+    for &earlier in graph.nodes()[first as usize..step as usize].iter().rev() {
+        if fused.iter().any(|&later| graph.sources(later).contains(&earlier)) {
+            fused.push(earlier);
+        }
+    }
+    for &source in fused[1..].iter().flat_map(|&earlier| graph.sources(earlier)) {
+        blocks.keep_through(graph.root(source), step);
     }
 }

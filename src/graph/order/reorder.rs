@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::graph::{
-    BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, Sizes, TensorId, live_ranges, plan,
+    BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, Sizes, TensorId, Workspace, live_ranges, plan,
 };
 use crate::placement::{Bytes, Step};
 
@@ -75,9 +75,10 @@ pub fn reorder(
     let mut known = HashMap::new();
     let mut sizes =
         |id: TensorId, buffer: BufferIndex| *known.entry((id, buffer)).or_insert_with(|| sizes.alloc_size(id, buffer));
+    let (sizes, workspace): (&mut dyn Sizes, _) = (&mut sizes, &mut Workspace::default());
     let given: Vec<Step> = (0..).take(graph.nodes().len()).collect();
-    let before = measure(&plan(graph, buffers, requests, &mut sizes)?);
-    let model = Model::new(graph, buffers, &live_ranges(graph, buffers, requests, &mut sizes));
+    let before = measure(&plan(graph, buffers, requests, sizes, workspace)?);
+    let model = Model::new(graph, buffers, &live_ranges(graph, buffers, requests, sizes, &[], workspace));
     let mut best = Reordering { order: given.clone(), moved: 0, after: before.clone(), before };
     for OrderCandidate { order, bound } in candidates(&model, hazards, &given, effort) {
         if best.moved > 0 && total(&best.after) <= bound {
@@ -86,7 +87,7 @@ pub fn reorder(
         debug_assert!(hazards.allow(&order), "hazards do not allow this order");
         let nodes: Vec<BufferIndex> = order.iter().map(|&step| requests.nodes[step as usize]).collect();
         let requests = Requests { nodes: &nodes, ..requests };
-        let after = measure(&plan(&graph.in_order(&order), buffers, requests, &mut sizes)?);
+        let after = measure(&plan(&graph.in_order(&order), buffers, requests, sizes, workspace)?);
         if is_better(&after, &best.before) && (best.moved == 0 || total(&after) < total(&best.after)) {
             best = Reordering { moved: moved(&order), order, after, ..best };
         }

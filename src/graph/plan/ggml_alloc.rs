@@ -1,9 +1,10 @@
 //! The plan that ggml's own allocator makes: its rules of reuse, its strategy.
 
+use crate::graph::live_ranges::Workspace;
 use crate::graph::{Allocation, BufferSpec, Graph, Requests, Rules, Sizes, live_ranges};
 use crate::placement::{BestFit, Bytes, Problem, Step, Strategy, TooLarge, lower_bound, place_as_ggml};
 
-use super::graph_plan::{BufferPlan, GraphPlan, PlanError};
+use super::{BufferPlan, GraphPlan, PlanError};
 
 /// Plans `graph` as ggml's own allocator does, offset by offset, whatever the rules and effort of `buffers`; where that
 /// one overwrites live values, the plan keeps them. It retains no tensors. Queries the size of each tensor once.
@@ -18,8 +19,8 @@ pub fn plan_as_ggml(
 ) -> Result<GraphPlan, PlanError> {
     let buffers: Vec<BufferSpec> = buffers.iter().map(|buffer| BufferSpec { rules: Rules::GGML, ..*buffer }).collect();
     let mut found = match graph.without_retention() {
-        Some(graph) => live_ranges(&graph, &buffers, requests, sizes),
-        None => live_ranges(graph, &buffers, requests, sizes),
+        Some(graph) => live_ranges(&graph, &buffers, requests, sizes, &[], &mut Workspace::default()),
+        None => live_ranges(graph, &buffers, requests, sizes, &[], &mut Workspace::default()),
     };
     let problems = found.take_problems(&buffers);
     for (buffer, problem) in (0..).zip(&problems) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::graph::{Allocation, BufferIndex, Flags, Graph, Operation, Region, TensorId};
 use crate::placement::{Block, Bytes, Location, MAX_CHUNKS, Step};
 
-use super::graph_plan::GraphPlan;
+use super::GraphPlan;
 
 /// Returns the inputs that are read: tensors that no node computes, to be placed, and that some node accesses.
 pub fn read_inputs(graph: &Graph) -> Vec<TensorId> {

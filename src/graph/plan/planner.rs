@@ -1,74 +1,36 @@
 //! Plans a graph: live ranges, placements, and other reuse where that may take fewer bytes.
 
-use crate::graph::live_ranges::{LiveRangeMemory, compute_inside_concats, live_ranges_in};
-use crate::graph::{BufferIndex, BufferSpec, Graph, InactiveNode, LiveRanges, Requests, Rules, Sizes, TensorId};
-use crate::placement::{Bytes, Effort, PlacementMemory, Problem, Timeline, TooLarge, choose_in};
+use crate::graph::live_ranges::{Workspace, compute_inside_concats, live_ranges};
+use crate::graph::{
+    Allocation, BufferIndex, BufferSpec, Graph, InactiveNode, LiveRanges, Requests, Rules, Sizes, TensorId,
+};
+use crate::placement::{self, Bytes, Effort, Timeline, TooLarge, choose};
 
 use super::ggml_alloc::plan_as_ggml;
-use super::graph_plan::{GraphPlan, PlanError};
 use super::intact_inputs::{intact_inputs, read_inputs};
-use super::planned_sizes::PlannedSizes;
-
-/// Lists that planning fills, which the next plan uses again: `malloc` takes a good part of the time for a small graph.
-#[derive(Debug, Default)]
-pub struct PlanMemory {
-    live_ranges: LiveRangeMemory,
-    placement: PlacementMemory,
-}
-
-impl PlanMemory {
-    /// Takes the memory of a plan that is not needed any more.
-    pub fn take_plan(&mut self, plan: GraphPlan) {
-        let LiveRangeMemory { allocations, inactive, inactive_owners, .. } = &mut self.live_ranges;
-        (*allocations, *inactive, *inactive_owners) = (plan.allocations, plan.inactive, plan.inactive_owners);
-        self.take_problems(plan.problems);
-        if let Some(buffer) = plan.buffers.into_iter().next() {
-            self.placement.take_placement(buffer.placement);
-        }
-    }
-
-    /// Takes the memory of placement problems that are not needed any more.
-    pub fn take_problems(&mut self, problems: Vec<Problem>) {
-        if let Some(problem) = problems.into_iter().next() {
-            self.live_ranges.blocks = problem.into_blocks();
-        }
-    }
-}
+use super::{GraphPlan, PlanError, find_inactive};
 
 /// Plans the memory of `graph`. No buffer is larger than with ggml's own allocator, where that one is right and no tensor
 /// is retained, nor larger with an effort above the default than with the default. Queries the size of each tensor once
-/// per buffer.
+/// per buffer. Compiled for each kind of sizes, which is faster; `dyn Sizes` takes less code.
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
-pub fn plan(
-    graph: &Graph,
-    buffers: &[BufferSpec],
-    requests: Requests<'_>,
-    sizes: &mut dyn Sizes,
-) -> Result<GraphPlan, PlanError> {
-    let mut sizes = |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer);
-    plan_in(&mut PlanMemory::default(), graph, buffers, requests, &mut sizes)
-}
-
-/// Plans as [`plan`] does, compiled for one kind of sizes: faster, and more code. `memory` is that of an earlier plan.
-///
-/// # Errors
-/// [`PlanError::TooLarge`] when sizes overflow.
-pub fn plan_in<S: Sizes>(
-    memory: &mut PlanMemory,
+pub fn plan<S: Sizes + ?Sized>(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut S,
+    workspace: &mut Workspace,
 ) -> Result<GraphPlan, PlanError> {
     let by_ggml = plan_of_inputs(graph, buffers, requests, sizes);
     let kept = by_ggml.as_ref().map_or_else(Vec::new, |plan| inputs_to_keep(graph, buffers, plan));
     let Some(by_ggml) = by_ggml.filter(|_| !kept.is_empty()) else {
-        return plan_keeping(memory, graph, buffers, requests, sizes, &[]);
+        return plan_keeping(graph, buffers, requests, sizes, &[], workspace);
     };
-    let mut known = PlannedSizes::of(&by_ggml, sizes);
-    let plan = plan_keeping(memory, graph, buffers, requests, &mut known, &kept)?;
+    let mut others = |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer);
+    let mut known = PlannedSizes::of(&by_ggml, &mut others);
+    let plan = plan_keeping(graph, buffers, requests, &mut known, &kept, workspace)?;
     // At the offsets of ggml's own plan these inputs are intact, and no placement need be found that is as small.
     let is_allowed = graph.retention().is_empty() && buffers.iter().all(|buffer| buffer.rules.in_place);
     Ok(if is_allowed && is_smaller(&by_ggml, &plan) { by_ggml } else { plan })
@@ -76,7 +38,7 @@ pub fn plan_in<S: Sizes>(
 
 /// Returns the plan of ggml's own allocator where it decides which inputs are kept: some buffer has the rule for it, and
 /// the graph has inputs.
-fn plan_of_inputs<S: Sizes>(
+fn plan_of_inputs<S: Sizes + ?Sized>(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
@@ -95,61 +57,63 @@ fn inputs_to_keep(graph: &Graph, buffers: &[BufferSpec], by_ggml: &GraphPlan) ->
     kept
 }
 
-/// Plans as [`plan_in`] does, and keeps the inputs `kept` to the end, each with its buffer, whatever the rules say.
+/// Plans as [`plan`] does, and keeps the inputs `kept` to the end, each with its buffer, whatever the rules say.
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
-pub fn plan_keeping<S: Sizes>(
-    memory: &mut PlanMemory,
+pub fn plan_keeping<S: Sizes + ?Sized>(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut S,
     kept: &[(TensorId, BufferIndex)],
+    workspace: &mut Workspace,
 ) -> Result<GraphPlan, PlanError> {
     if buffers.iter().all(|buffer| buffer.effort <= Effort::default()) {
-        return plan_with_efforts(memory, graph, buffers, requests, sizes, kept);
+        return plan_once(graph, buffers, requests, sizes, kept, workspace);
     }
     let mut quick = buffers.to_vec();
     quick.iter_mut().for_each(|buffer| buffer.effort = buffer.effort.min(Effort::default()));
-    let plan = plan_with_efforts(memory, graph, &quick, requests, sizes, kept)?;
+    let plan = plan_once(graph, &quick, requests, sizes, kept, workspace)?;
     if plan.is_at_bound() {
         return Ok(plan);
     }
-    let mut known = PlannedSizes::of(&plan, sizes);
-    let other = plan_with_efforts(memory, graph, buffers, requests, &mut known, kept)?;
+    let mut others = |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer);
+    let mut known = PlannedSizes::of(&plan, &mut others);
+    let other = plan_once(graph, buffers, requests, &mut known, kept, workspace)?;
     // A longer search tries other sizes first, and other rules may win one buffer and lose another.
     Ok(if is_smaller(&plan, &other) { plan } else { other })
 }
 
 /// Plans with the effort of each buffer, without comparing it with the default.
-fn plan_with_efforts<S: Sizes>(
-    memory: &mut PlanMemory,
+fn plan_once<S: Sizes + ?Sized>(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut S,
     kept: &[(TensorId, BufferIndex)],
+    workspace: &mut Workspace,
 ) -> Result<GraphPlan, PlanError> {
-    let mut found = live_ranges_in(&mut memory.live_ranges, graph, buffers, requests, sizes, kept);
+    let mut found = live_ranges(graph, buffers, requests, sizes, kept, workspace);
     check_totals(&found)?;
     let timelines = compute_inside_concats(graph, buffers, &mut found);
     let beyond_ggml = found.beyond_ggml;
-    let mut plan = place(&mut memory.placement, found, timelines, buffers);
+    let mut plan = place(found, timelines, buffers, &mut workspace.placement);
     if !beyond_ggml || plan.is_at_bound() {
         return Ok(plan);
     }
     // Reuse lowers the bound, yet a strategy can be unlucky with merged blocks.
-    let mut known = PlannedSizes::of(&plan, sizes);
+    let mut others = |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer);
+    let mut known = PlannedSizes::of(&plan, &mut others);
     let without = |change: fn(&mut Rules)| -> Vec<BufferSpec> {
         let mut buffers = buffers.to_vec();
         buffers.iter_mut().for_each(|buffer| change(&mut buffer.rules));
         buffers
     };
     for buffers in [without(|rules| rules.oldest_source = false), without(|rules| *rules = rules.as_ggml())] {
-        let other = live_ranges_in(&mut LiveRangeMemory::default(), graph, &buffers, requests, &mut known, kept);
+        let other = live_ranges(graph, &buffers, requests, &mut known, kept, &mut Workspace::default());
         if check_totals(&other).is_ok() && may_be_smaller(&other, &plan) {
-            let other = place(&mut memory.placement, other, Vec::new(), &buffers);
+            let other = place(other, Vec::new(), &buffers, &mut workspace.placement);
             plan = if is_smaller(&other, &plan) { other } else { plan };
         }
         if plan.is_at_bound() {
@@ -170,10 +134,9 @@ pub fn shared_live_ranges(
     requests: Requests<'_>,
     sizes: &mut dyn Sizes,
 ) -> Result<LiveRanges, PlanError> {
-    let mut sizes = |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer);
-    let by_ggml = plan_of_inputs(graph, buffers, requests, &mut sizes);
+    let by_ggml = plan_of_inputs(graph, buffers, requests, sizes);
     let kept = by_ggml.map_or_else(Vec::new, |plan| inputs_to_keep(graph, buffers, &plan));
-    let mut found = live_ranges_in(&mut LiveRangeMemory::default(), graph, buffers, requests, &mut sizes, &kept);
+    let mut found = live_ranges(graph, buffers, requests, sizes, &kept, &mut Workspace::default());
     check_totals(&found)?;
     compute_inside_concats(graph, buffers, &mut found);
     Ok(found)
@@ -191,17 +154,17 @@ fn check_totals(live_ranges: &LiveRanges) -> Result<(), PlanError> {
 
 /// Places the blocks of all buffers. `timelines` has, by buffer, the timeline of its blocks, where it is known.
 fn place(
-    memory: &mut PlacementMemory,
     mut live_ranges: LiveRanges,
     timelines: Vec<Option<Timeline>>,
     buffers: &[BufferSpec],
+    workspace: &mut placement::Workspace,
 ) -> GraphPlan {
     let problems = live_ranges.take_problems(buffers);
     let mut timelines = timelines.into_iter();
     let chosen = problems
         .iter()
         .zip(buffers)
-        .map(|(problem, buffer)| choose_in(memory, problem, timelines.next().flatten(), buffer.effort))
+        .map(|(problem, buffer)| choose(problem, timelines.next().flatten(), buffer.effort, workspace))
         .collect();
     let LiveRanges { allocations, inactive, inactive_owners, .. } = live_ranges;
     let mut plan = GraphPlan { buffers: chosen, problems, allocations, inactive, inactive_owners };
@@ -221,4 +184,30 @@ fn is_smaller(plan: &GraphPlan, other: &GraphPlan) -> bool {
     plan.buffers.iter().zip(&other.buffers).any(|(buffer, other)| {
         buffer.placement.size() < other.placement.size() || buffer.placement.chunks.len() < other.placement.chunks.len()
     })
+}
+
+/// The sizes that an earlier plan of the graph queried; others are queried when needed.
+struct PlannedSizes<'a> {
+    allocations: Vec<Option<Allocation>>,
+    inactive_owners: Vec<InactiveNode>,
+    others: &'a mut dyn Sizes,
+}
+
+impl<'a> PlannedSizes<'a> {
+    /// Takes the sizes of `plan`.
+    fn of(plan: &GraphPlan, others: &'a mut dyn Sizes) -> Self {
+        Self { allocations: plan.allocations.clone(), inactive_owners: plan.inactive_owners.clone(), others }
+    }
+}
+
+impl Sizes for PlannedSizes<'_> {
+    fn alloc_size(&mut self, tensor: TensorId, buffer: BufferIndex) -> Bytes {
+        match self.allocations[tensor as usize] {
+            Some(allocation) if allocation.buffer == buffer => allocation.alloc_size,
+            _ => match find_inactive(&self.inactive_owners, tensor) {
+                Some(node) if node.buffer == buffer => node.alloc_size,
+                _ => self.others.alloc_size(tensor, buffer),
+            },
+        }
+    }
 }

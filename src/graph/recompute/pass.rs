@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::graph::order::{Hazards, Model, ReorderEffort};
 use crate::graph::progress::Progress;
-use crate::graph::{BufferIndex, BufferSpec, Requests, Sizes, TensorId, live_ranges, plan};
+use crate::graph::{BufferIndex, BufferSpec, Requests, Sizes, TensorId, Workspace, live_ranges, plan};
 use crate::placement::{Bytes, Step};
 
 use super::facts::{Facts, Subject};
@@ -148,9 +148,11 @@ impl<'a> Given<'a> {
         requests: Requests<'a>,
         sizes: &mut dyn Sizes,
     ) -> Result<Self, NotRecomputed> {
-        let model = Model::new(subject.graph, buffers, &live_ranges(subject.graph, buffers, requests, sizes));
+        let workspace = &mut Workspace::default();
+        let model =
+            Model::new(subject.graph, buffers, &live_ranges(subject.graph, buffers, requests, sizes, &[], workspace));
         let facts = Facts::of(subject, hazards, &model)?;
-        let plan = plan(subject.graph, buffers, requests, sizes).map_err(NotRecomputed::Plan)?;
+        let plan = plan(subject.graph, buffers, requests, sizes, workspace).map_err(NotRecomputed::Plan)?;
         let work = facts.work.iter().fold(0, |sum: u64, &work| sum.saturating_add(work));
         let before = Needs { bytes: total(&plan), work };
         Ok(Self { subject, hazards, buffers, requests, model, facts, before })
@@ -238,9 +240,11 @@ impl<'a> Given<'a> {
     /// Rebuilds the graph with these nodes, of which some do the work `again`, and plans it.
     fn planned(&self, sizes: &mut dyn Sizes, items: Vec<Item>, again: u64) -> Result<Recomputation, NotRecomputed> {
         let rebuilt = Rebuilt::new(self.subject.graph, self.requests, &items, self.facts.boundary);
-        let mut sizes = |id: TensorId, buffer: BufferIndex| sizes.alloc_size(rebuilt.origins[id as usize], buffer);
+        let sizes: &mut dyn Sizes =
+            &mut |id: TensorId, buffer: BufferIndex| sizes.alloc_size(rebuilt.origins[id as usize], buffer);
         let requests = Requests { leafs: self.requests.leafs, nodes: &rebuilt.node_buffers };
-        let plan = plan(&rebuilt.graph, self.buffers, requests, &mut sizes).map_err(NotRecomputed::Plan)?;
+        let plan = plan(&rebuilt.graph, self.buffers, requests, sizes, &mut Workspace::default())
+            .map_err(NotRecomputed::Plan)?;
         let after = Needs { bytes: total(&plan), work: self.before.work.saturating_add(again) };
         Ok(Recomputation { items, boundary: self.facts.boundary, rebuilt, before: self.before, after })
     }

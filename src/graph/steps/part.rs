@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::graph::{
-    Address, BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, Sizes, TensorId, live_ranges, plan,
+    Address, BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, Sizes, TensorId, Workspace, live_ranges,
+    plan,
 };
 use crate::placement::{Bytes, Step};
 
@@ -103,7 +104,8 @@ impl<'a> PartPlanner<'a> {
     /// Returns, by owner, the source of the graph that it is computed in place of when the graph is planned as a whole.
     pub fn in_place_sources(&mut self) -> Vec<Option<TensorId>> {
         let Self { graph, buffers, requests, .. } = *self;
-        let found = live_ranges(graph, buffers, requests, &mut |id, buffer| self.size(id, buffer));
+        let sizes: &mut dyn Sizes = &mut |id, buffer| self.size(id, buffer);
+        let found = live_ranges(graph, buffers, requests, sizes, &[], &mut Workspace::default());
         let source = |owner: &Owner| found.allocations[owner.tensor as usize].and_then(|it| it.in_place_of);
         self.owners.iter().map(source).collect()
     }
@@ -146,7 +148,8 @@ impl<'a> PartPlanner<'a> {
         let Self { buffers, requests, .. } = *self;
         let nodes = &requests.nodes[part.start as usize..part.end as usize];
         let requests = Requests { leafs: &[], nodes };
-        plan(part_graph, buffers, requests, &mut |id: TensorId, buffer: BufferIndex| self.size(id, buffer))
+        let sizes: &mut dyn Sizes = &mut |id: TensorId, buffer: BufferIndex| self.size(id, buffer);
+        plan(part_graph, buffers, requests, sizes, &mut Workspace::default())
     }
 
     /// Plans the graph as a whole, for comparison.
@@ -155,7 +158,8 @@ impl<'a> PartPlanner<'a> {
     /// [`PlanError`] when sizes overflow.
     pub fn plan_whole(&mut self) -> Result<GraphPlan, PlanError> {
         let Self { graph, buffers, requests, .. } = *self;
-        plan(graph, buffers, requests, &mut |id: TensorId, buffer: BufferIndex| self.size(id, buffer))
+        let sizes: &mut dyn Sizes = &mut |id: TensorId, buffer: BufferIndex| self.size(id, buffer);
+        plan(graph, buffers, requests, sizes, &mut Workspace::default())
     }
 
     fn size(&mut self, id: TensorId, buffer: BufferIndex) -> Bytes {

@@ -1,7 +1,7 @@
 //! Random graphs with everything that graphs may have in them.
 
 use crate::graph::{
-    BufferIndex, BufferSpec, Flags, GraphPlan, Operation, PlanMemory, Requests, Rules, Slots, TensorId, View, plan_in,
+    BufferIndex, BufferSpec, Flags, GraphPlan, Operation, Requests, Rules, Slots, TensorId, View, Workspace, plan,
 };
 use crate::placement::{BestFit, Bytes, Strategy};
 
@@ -238,9 +238,9 @@ fn same_graph_gives_same_plan() {
 }
 
 #[test]
-fn memory_of_earlier_plans_changes_no_plan() {
+fn workspace_of_earlier_plans_changes_no_plan() {
     let mut random = Random::new(12);
-    let mut memory = PlanMemory::default();
+    let mut workspace = Workspace::default();
     for _ in 0..500 {
         let mut sketch = random_sketch(&mut random);
         retain_some(&mut random, &mut sketch);
@@ -248,14 +248,14 @@ fn memory_of_earlier_plans_changes_no_plan() {
         let (leafs, nodes) = (sketch.requests(List::Leafs), sketch.requests(List::Nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: BufferIndex| sketch.drafts[id as usize].size;
-        let known = plan_in(&mut memory, &graph, &buffers, requests, &mut sizes).expect("sizes are small");
+        let known = plan(&graph, &buffers, requests, &mut sizes, &mut workspace).expect("sizes are small");
         let fresh = sketch.plan(Rules::ALL);
         assert_eq!((&known.allocations, &known.inactive), (&fresh.allocations, &fresh.inactive));
         assert_eq!(known.inactive_owners, fresh.inactive_owners);
         for (known, fresh) in known.buffers.iter().zip(&fresh.buffers) {
             assert_eq!((&known.placement, known.lower_bound), (&fresh.placement, fresh.lower_bound));
         }
-        memory.take_plan(if random.chance(50) { known } else { fresh });
+        if random.chance(50) { known } else { fresh }.leave_to(&mut workspace);
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::graph::Effect;
 use crate::graph::{
     Allocation, BufferIndex, BufferSpec, Corruption, Flags, Graph, GraphPlan, Layout, LiveRanges, Operation, PlanError,
-    Requests, Retained, Rules, Slots, Tensor, TensorId, View, simulate,
+    Requests, Retained, Rules, Slots, Tensor, TensorId, View, Workspace, simulate,
 };
 use crate::placement::{Bytes, Defect, Effort, Location, Step, padded, validate};
 
@@ -160,14 +160,14 @@ impl Sketch {
         let (leafs, nodes) = (self.requests(List::Leafs), self.requests(List::Nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: BufferIndex| self.drafts[id as usize].size;
-        crate::graph::live_ranges(&self.graph(), buffers, requests, &mut sizes)
+        crate::graph::live_ranges(&self.graph(), buffers, requests, &mut sizes, &[], &mut Workspace::default())
     }
 
     pub fn try_plan(&self, rules: Rules) -> Result<GraphPlan, PlanError> {
         let (leafs, nodes) = (self.requests(List::Leafs), self.requests(List::Nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: BufferIndex| self.drafts[id as usize].size;
-        crate::graph::plan(&self.graph(), &self.buffers_with(rules), requests, &mut sizes)
+        crate::graph::plan(&self.graph(), &self.buffers_with(rules), requests, &mut sizes, &mut Workspace::default())
     }
 
     /// Plans, and asserts that the validator and the simulator accept the plan.

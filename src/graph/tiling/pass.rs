@@ -1,7 +1,7 @@
 //! The pass: a graph and a budget in, a graph that fits the budget out.
 
 use crate::graph::progress::Progress;
-use crate::graph::{BufferIndex, BufferSpec, Graph, PlanError, Requests, Sizes, TensorId, plan};
+use crate::graph::{BufferIndex, BufferSpec, Graph, PlanError, Requests, Sizes, TensorId, Workspace, plan};
 use crate::placement::Bytes;
 
 use super::draft::{Draft, Subject};
@@ -241,8 +241,8 @@ impl Pass<'_> {
 
 /// Returns the bytes of the plan of a draft.
 fn planned(draft: &Draft, buffers: &[BufferSpec], sizes: &mut dyn Sizes) -> Result<Bytes, NotTiled> {
-    let mut own = |id: TensorId, buffer: BufferIndex| draft.alloc_size(sizes, id, buffer);
-    let plan = plan(&draft.graph, buffers, draft.requests(), &mut own).map_err(NotTiled::Plan)?;
+    let own: &mut dyn Sizes = &mut |id: TensorId, buffer: BufferIndex| draft.alloc_size(sizes, id, buffer);
+    let plan = plan(&draft.graph, buffers, draft.requests(), own, &mut Workspace::default()).map_err(NotTiled::Plan)?;
     Ok(plan.buffers.iter().map(|buffer| buffer.placement.size()).fold(0, Bytes::saturating_add))
 }
 

@@ -18,14 +18,12 @@
 //! is either at the lower bound or far above it.
 
 mod gaps;
-mod extension;
 #[cfg(test)]
 mod tests;
 
 use super::timeline::Timeline;
 use super::{Block, BlockId, Bytes, Location, Placement, Problem, Step, Strategy};
-use extension::PileExtension;
-use gaps::Gaps;
+use gaps::{Gaps, Time};
 
 /// Places blocks from one of these peaks of the memory profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,38 +42,27 @@ impl FromPeak {
     /// All peaks; those that most often lead to the lower bound on real graphs come first.
     pub const ALL: [Self; 4] = [Self::Last, Self::First, Self::AfterLast, Self::LastHigh];
 
-    /// Returns the first placement of at most `limit` bytes in one chunk, and its peak. Uses `memory`, whatever it held
-    /// before.
-    pub fn any_within(
-        memory: &mut FromPeakMemory,
-        problem: &Problem,
-        timeline: &Timeline,
-        limit: Bytes,
-    ) -> Option<(Self, Placement)> {
-        memory.gaps.reset(problem.blocks().len());
-        Self::ALL.into_iter().find_map(|peak| Some((peak, peak.place_in(memory, problem, timeline, limit)?)))
+    /// Returns the first placement of at most `limit` bytes in one chunk, and its peak. `workspace` has the timeline of
+    /// `problem`.
+    pub fn any_within(workspace: &mut Workspace, problem: &Problem, limit: Bytes) -> Option<(Self, Placement)> {
+        workspace.gaps.reset(problem.blocks().len());
+        Self::ALL.into_iter().find_map(|peak| Some((peak, peak.place_in(workspace, problem, limit)?)))
     }
 
     /// Returns a placement of at most `limit` bytes in one chunk, or `None` as soon as a block does not fit.
-    pub fn place_within(self, problem: &Problem, timeline: &Timeline, limit: Bytes) -> Option<Placement> {
-        let mut memory = FromPeakMemory::default();
-        memory.gaps.reset(problem.blocks().len());
-        self.place_in(&mut memory, problem, timeline, limit)
+    pub fn place_within(self, problem: &Problem, limit: Bytes) -> Option<Placement> {
+        let mut workspace = Workspace { timeline: Timeline::of(problem), ..Workspace::default() };
+        workspace.gaps.reset(problem.blocks().len());
+        self.place_in(&mut workspace, problem, limit)
     }
 
-    /// Places all blocks within `limit` bytes, in `memory` that has been reset for these blocks.
-    fn place_in(
-        self,
-        memory: &mut FromPeakMemory,
-        problem: &Problem,
-        timeline: &Timeline,
-        limit: Bytes,
-    ) -> Option<Placement> {
+    /// Places all blocks within `limit` bytes. `workspace` has their timeline, and gaps that were reset for them.
+    fn place_in(self, workspace: &mut Workspace, problem: &Problem, limit: Bytes) -> Option<Placement> {
+        let Workspace { timeline, gaps, keys, pile, locations } = workspace;
         let Some(start) = self.start(timeline) else { return Some(Placement::default()) };
         let blocks = problem.blocks();
         let ended = timeline.ended[start] as usize;
         let live = timeline.by_end[ended..].iter().copied().filter(|&id| id as usize <= start);
-        let FromPeakMemory { gaps, keys, pile, locations } = memory;
         fill_pile(pile, keys, blocks, blocks[start].first_step, live);
         let height: Bytes = pile.iter().map(|&id| blocks[id as usize].size).sum();
         let capacity = timeline.lower_bound.max(height);
@@ -118,7 +105,7 @@ impl Strategy for FromPeak {
     }
 
     fn place(&self, problem: &Problem) -> Placement {
-        let placement = self.place_within(problem, &Timeline::of(problem), Bytes::MAX);
+        let placement = self.place_within(problem, Bytes::MAX);
         placement.expect("no limit")
     }
 }
@@ -126,14 +113,22 @@ impl Strategy for FromPeak {
 /// The order of the blocks in the pile: see [`fill_pile`].
 type PileKey = (bool, Step, BlockId);
 
-/// Working memory.
+/// Lists that placing fills. Contents are discarded; capacity is reused.
 #[derive(Debug, Default)]
-pub struct FromPeakMemory {
+pub struct Workspace {
+    /// The timeline of the problem that is placed.
+    pub timeline: Timeline,
     gaps: Gaps,
     keys: Vec<PileKey>,
     pile: Vec<BlockId>,
-    /// Those of a placement that is not needed any more.
-    pub locations: Vec<Location>,
+    locations: Vec<Location>,
+}
+
+impl Workspace {
+    /// Takes the memory of a placement that is not needed any more.
+    pub fn reuse(&mut self, placement: Placement) {
+        self.locations = placement.locations;
+    }
 }
 
 /// Fills `pile` with the blocks live at step `now`, the lowest first. Those with more steps after `now` than before come first,
@@ -155,4 +150,78 @@ fn fill_pile(
     keys.sort_unstable();
     pile.clear();
     pile.extend(keys.iter().map(|(_, _, id)| id));
+}
+
+/// Places the blocks outside the pile, forward and backward in time.
+///
+/// Reversed live ranges are half-open too, so two blocks overlap in one direction exactly if they do in the other.
+struct PileExtension<'p> {
+    blocks: &'p [Block],
+    timeline: &'p Timeline,
+    gaps: &'p mut Gaps,
+    /// The largest capacity.
+    limit: Bytes,
+}
+
+impl PileExtension<'_> {
+    /// Places the blocks after `start`, the last one of the pile, in the order in which they start. `capacity` bytes
+    /// are enough for the pile. Returns `None` as soon as a block does not fit.
+    fn forward(&mut self, start: usize, pile: &[BlockId], capacity: Bytes) -> Option<()> {
+        self.stack(pile, capacity, end);
+        let Timeline { by_end, ended, .. } = self.timeline;
+        let mut freed = ended[start] as usize;
+        let next = start + 1;
+        for ((block, &ended), id) in self.blocks[next..].iter().zip(&ended[next..]).zip(block_id(next)..) {
+            for &dead in &by_end[freed..ended as usize] {
+                self.gaps.free(dead);
+            }
+            freed = ended as usize;
+            self.place(id, block, end)?;
+        }
+        Some(())
+    }
+
+    /// Places the blocks that end before the peak, in the reverse order of their ends. Returns `None` as soon as a
+    /// block does not fit.
+    fn backward(&mut self, start: usize, pile: &[BlockId]) -> Option<()> {
+        self.stack(pile, self.gaps.capacity(), end_backward);
+        let Timeline { by_end, ended, .. } = self.timeline;
+        let mut started = &ended[..=start];
+        let mut last = block_id(started.len());
+        for (earlier, &id) in by_end[..ended[start] as usize].iter().enumerate().rev() {
+            while let [others @ .., ended] = started
+                && *ended as usize > earlier
+            {
+                started = others;
+                last -= 1;
+                self.gaps.free(last);
+            }
+            self.place(id, &self.blocks[id as usize], end_backward)?;
+        }
+        Some(())
+    }
+
+    fn stack(&mut self, pile: &[BlockId], capacity: Bytes, end: impl Fn(&Block) -> Time) {
+        self.gaps.clear(capacity);
+        for &id in pile {
+            let block = &self.blocks[id as usize];
+            self.gaps.stack(id, block.size, end(block));
+        }
+    }
+
+    fn place(&mut self, id: BlockId, block: &Block, end: impl Fn(&Block) -> Time) -> Option<()> {
+        if block.size > 0 { self.gaps.place(id, block.size, end(block), self.limit) } else { Some(()) }
+    }
+}
+
+fn block_id(index: usize) -> BlockId {
+    BlockId::try_from(index).expect("fewer than 2^32 blocks")
+}
+
+fn end(block: &Block) -> Time {
+    block.end_step
+}
+
+fn end_backward(block: &Block) -> Time {
+    !block.first_step
 }

@@ -87,7 +87,7 @@ fn placement_is_within_the_limit_or_none() {
         let problem = random_problem(&mut random);
         let timeline = Timeline::of(&problem);
         for strategy in FromPeak::ALL {
-            let within = |limit| strategy.place_within(&problem, &timeline, limit);
+            let within = |limit| strategy.place_within(&problem, limit);
             let free = strategy.place(&problem);
             assert_eq!(within(free.size()).as_ref(), Some(&free));
             assert_eq!(within(free.size() - 1), None);

@@ -1,7 +1,7 @@
 //! A problem in columns instead of steps and units instead of bytes, without the blocks that have no bytes.
 
 use super::outcome::Effort;
-use crate::placement::profile::sum_of_ranges;
+use crate::placement::timeline::sum_of_ranges;
 use crate::placement::{Block, BlockId, Bytes, Location, Offset, Placement, Problem};
 
 /// A block, as a range of columns and a height.

@@ -10,7 +10,8 @@ use std::ops::Range;
 use crate::placement::choose::STRATEGIES;
 use crate::placement::{
     BestFit, Block, BlockId, Bytes, Defect, Effort, FromPeak, LargestFirst, Location, MAX_CHUNKS, Placement, Problem,
-    Shrink, Step, Strategy, TooLarge, ValleySweep, choose, lower_bound, place_as_ggml, validate, validate_large,
+    Shrink, Step, Strategy, TooLarge, ValleySweep, Workspace, choose, lower_bound, place_as_ggml, validate,
+    validate_large,
 };
 use crate::testing::Random;
 
@@ -116,7 +117,8 @@ fn assert_valid(problem: &Problem, placement: &Placement, strategy: &str) {
 
 /// Asserts that the choice is valid, and no worse than ggml's own strategy in bytes or in chunks.
 fn assert_chosen_well(problem: &Problem) {
-    let (choice, best_fit) = (choose(problem, Effort::default()), BestFit.place(problem));
+    let (choice, best_fit) =
+        (choose(problem, None, Effort::default(), &mut Workspace::default()), BestFit.place(problem));
     assert_valid(problem, &choice.placement, choice.strategy);
     assert!(choice.placement.size() <= best_fit.size(), "{problem:?}");
     assert!(choice.placement.chunks.len() <= best_fit.chunks.len(), "{problem:?}");
@@ -172,7 +174,7 @@ fn every_strategy_is_chosen_for_some_problem() {
         let problem = random_problem(&mut random, &MEDIUM);
         let in_chunks = limited(&problem, BestFit.place(&problem).size() / 64 * ALIGNMENT);
         for problem in [problem, in_chunks] {
-            *chosen.entry(choose(&problem, Effort::NONE).strategy).or_default() += 1;
+            *chosen.entry(choose(&problem, None, Effort::NONE, &mut Workspace::default()).strategy).or_default() += 1;
         }
     }
     println!("{chosen:#?}");
@@ -200,7 +202,10 @@ fn same_problem_gives_same_placement() {
         for strategy in strategies() {
             assert_eq!(strategy.place(&problem), strategy.place(&problem.clone()), "{}", strategy.name());
         }
-        let (first, second) = (choose(&problem, Effort::default()), choose(&problem.clone(), Effort::default()));
+        let (first, second) = (
+            choose(&problem, None, Effort::default(), &mut Workspace::default()),
+            choose(&problem.clone(), None, Effort::default(), &mut Workspace::default()),
+        );
         assert_eq!((first.placement, first.strategy), (second.placement, second.strategy));
     }
 }
@@ -231,7 +236,7 @@ fn no_blocks_need_no_bytes() {
         assert_valid(&problem, &strategy.place(&problem), strategy.name());
         assert_eq!(strategy.place(&problem).size(), 0, "{}", strategy.name());
     }
-    let choice = choose(&problem, Effort::default());
+    let choice = choose(&problem, None, Effort::default(), &mut Workspace::default());
     assert!(choice.is_optimal() && choice.lower_bound == 0 && choice.placement.locations.is_empty());
 }
 
@@ -311,7 +316,7 @@ fn best_fit_uses_a_free_tail() {
     let problem = shrinking(2);
     assert_eq!(BestFit.place(&problem), placement(&[0, 32], 96));
     assert_eq!(lower_bound(&problem), 96);
-    let choice = choose(&problem, Effort::default());
+    let choice = choose(&problem, None, Effort::default(), &mut Workspace::default());
     assert_eq!((choice.placement.size(), choice.is_optimal()), (96, true));
 }
 

@@ -9,7 +9,7 @@ fn choice_is_between_the_optimum_and_best_fit_on_tiny_problems() {
     for _ in 0..100 {
         let problem = random_problem(&mut random, &TINY);
         let optimum = optimum(&problem);
-        let choice = choose(&problem, Effort::default());
+        let choice = choose(&problem, None, Effort::default(), &mut Workspace::default());
         assert_valid(&problem, &optimum, "exhaustive search");
         assert!(choice.placement.size() >= optimum.size(), "{problem:?}");
         assert!(!choice.is_optimal() || choice.placement.size() == optimum.size(), "{problem:?}");

@@ -1,6 +1,8 @@
 //! The memory that a changed graph needs.
 
-use crate::graph::{Allocation, BufferIndex, BufferSpec, GraphPlan, Requests, TensorId, plan, shared_live_ranges};
+use crate::graph::{
+    Allocation, BufferIndex, BufferSpec, GraphPlan, Requests, Sizes, TensorId, Workspace, plan, shared_live_ranges,
+};
 use crate::placement::{Bytes, Problem, Step, lower_bound, memory_profile, peaks};
 
 use super::case::Case;
@@ -34,12 +36,14 @@ impl Case<'_> {
             let original = draft.tensors[id as usize].original;
             self.planned.snapshot.tensors[original as usize].size_in(buffer)
         };
-        let mut found = shared_live_ranges(&graph, buffers, requests, &mut sizes).ok()?;
+        let sizes: &mut dyn Sizes = &mut sizes;
+        let mut found = shared_live_ranges(&graph, buffers, requests, sizes).ok()?;
         let problems = found.take_problems(buffers);
         let needs_less = |(problem, given): (&Problem, &Bytes)| lower_bound(problem) < *given;
         let given = self.planned.plan.buffers.iter().map(|buffer| &buffer.lower_bound);
         if problems.iter().zip(given).any(needs_less) {
-            let GraphPlan { problems, allocations, .. } = plan(&graph, buffers, requests, &mut sizes).ok()?;
+            let GraphPlan { problems, allocations, .. } =
+                plan(&graph, buffers, requests, sizes, &mut Workspace::default()).ok()?;
             return Some(Trial::new(draft, &problems, allocations));
         }
         Some(Trial::new(draft, &problems, found.allocations))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use lastuse::formats::csv::Sheet;
-use lastuse::placement::{Bytes, Effort, Outcome, Placement, Problem, choose, lower_bound, padded, solve};
+use lastuse::placement::{Bytes, Effort, Outcome, Placement, Problem, Workspace, choose, lower_bound, padded, solve};
 use lastuse::report::{ProblemRow, Verdict};
 
 use crate::endings::{by_ending, is_stream};
@@ -86,7 +86,7 @@ pub fn plan(
 
 fn place(problem: &Problem, capacity: Option<Bytes>, effort: Effort) -> (Option<Placement>, Verdict) {
     let Some(capacity) = capacity else {
-        let choice = choose(problem, effort);
+        let choice = choose(problem, None, effort, &mut Workspace::default());
         let verdict = Verdict::of_smallest(choice.is_optimal());
         return (Some(choice.placement), verdict);
     };
@@ -104,7 +104,7 @@ fn fit(problem: &Problem, capacity: Bytes, effort: Effort) -> Outcome {
     if lower_bound(problem) > above {
         return Outcome::Infeasible;
     }
-    let quick = choose(problem, Effort::NONE).placement;
+    let quick = choose(problem, None, Effort::NONE, &mut Workspace::default()).placement;
     if quick.size() <= below {
         return Outcome::Found(quick);
     }

@@ -8,12 +8,11 @@ use crate::placement::Bytes;
 
 use crate::ggml::allocator::plan_cache::assignments::Assignments;
 use crate::ggml::allocator::plan_cache::key::{GraphKey, Sample};
-use crate::ggml::allocator::planning_memory::{leave_plan, leave_problems};
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::ReadGraph;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
-use crate::ggml::read::spare_lists::SpareLists;
+use crate::ggml::read::workspace::Workspace;
 use crate::ggml::retention::RetainedAt;
 
 /// How many other graphs that it served a plan recognizes. A program may use a dozen shapes in turns, each with the four
@@ -101,13 +100,12 @@ impl CachedPlan {
     /// than layouts, or a node is listed twice.
     pub fn new(
         reading: ReadGraph<'_>,
-        mut plan: GraphPlan,
+        plan: GraphPlan,
         requested: Requested,
         retained: Vec<RetainedAt>,
         exact: Option<Fingerprint>,
     ) -> Self {
         let ReadGraph { graph, tensors, listed, ops, redirected, .. } = reading;
-        leave_problems(std::mem::take(&mut plan.problems));
         Self {
             key: GraphKey::new(tensors, ops, redirected, &graph, listed),
             positions: first_positions(&graph, listed),
@@ -131,11 +129,11 @@ impl CachedPlan {
         BYTES_OF_PLAN + self.graph.tensors().len() * BYTES_OF_TENSOR
     }
 
-    /// Leaves the memory of the lists to the next graph and the next plan.
-    pub fn leave_memory(self) {
+    /// Leaves the lists to the next graph and the next plan.
+    pub fn leave_to(self, workspace: &mut Workspace) {
         let Self { graph, key: GraphKey { addresses, ops, .. }, plan, .. } = self;
-        SpareLists::leave(graph, addresses, ops);
-        leave_plan(plan);
+        workspace.reuse_lists(graph, addresses, ops);
+        workspace.reuse_plan(plan);
     }
 
     /// The chunks and the lower bound of each buffer.

@@ -198,10 +198,13 @@ impl Comparison<'_> {
     /// addresses.
     fn unlisted_stay_unlisted(&self, graph: GraphRef<'_>, fitted: &FittedGraph<'_>) -> bool {
         let unlisted: Vec<_> = fitted.tensors[self.planned.listed..].iter().flatten().copied().collect();
+        if unlisted.is_empty() {
+            return true;
+        }
         let ids = Ids::from_tensors(unlisted.clone());
         let distinct = ids.tensors().len() == unlisted.len();
         let mut listed = graph.leafs.iter().chain(graph.nodes);
-        unlisted.is_empty() || (distinct && !listed.any(|&tensor| ids.contains(tensor)))
+        distinct && !listed.any(|&tensor| ids.contains(tensor))
     }
 
     /// Returns `true` if every unlisted tensor fits into its planned memory.

@@ -17,6 +17,7 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
+use crate::ggml::read::workspace::Workspace;
 use crate::ggml::retention::RetainedAt;
 use crate::graph::BufferPlan;
 use cached_plan::CachedPlan;
@@ -57,12 +58,6 @@ pub struct PlanCache {
     plans: Vec<CachedPlan>,
 }
 
-impl Drop for PlanCache {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
 impl PlanCache {
     /// Remembers nothing.
     pub fn none() -> Self {
@@ -70,8 +65,8 @@ impl PlanCache {
     }
 
     /// Drops all plans.
-    pub fn clear(&mut self) {
-        self.plans.drain(..).for_each(CachedPlan::leave_memory);
+    pub fn clear(&mut self, workspace: &mut Workspace) {
+        self.plans.drain(..).for_each(|plan| plan.leave_to(workspace));
     }
 
     /// Returns `true` if no plan is remembered.
@@ -102,10 +97,10 @@ impl PlanCache {
 
     /// Drops plans until there is room for another: the least recently used ones, of those that are expendable while
     /// there are any.
-    pub fn make_room(&mut self) {
+    pub fn make_room(&mut self, workspace: &mut Workspace) {
         while self.is_full() {
             let expendable = self.plans.iter().rposition(|plan| plan.is_expendable);
-            self.plans.remove(expendable.unwrap_or(self.plans.len() - 1)).leave_memory();
+            self.plans.remove(expendable.unwrap_or(self.plans.len() - 1)).leave_to(workspace);
         }
     }
 
@@ -125,7 +120,6 @@ impl PlanCache {
 
     /// Remembers a plan, which is then in use.
     pub fn add(&mut self, plan: CachedPlan) {
-        self.make_room();
         self.plans.insert(0, plan);
     }
 

@@ -33,7 +33,7 @@ use crate::ggml::read::requested::Requested;
 use crate::ggml::refusal::Refusal;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::tiling::TiledGraph;
-use crate::graph::{BufferIndex, Requests, TensorId, plan};
+use crate::graph::{self, BufferIndex, Requests, Sizes, TensorId, plan};
 use crate::placement::Bytes;
 use crate::report::exact;
 
@@ -171,8 +171,10 @@ impl Allocator {
         let types = self.types.types();
         let mut sizes = |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
         let draft = &found.known.found.draft;
-        let mut own = |tensor: TensorId, buffer: BufferIndex| draft.alloc_size(&mut sizes, tensor, buffer);
-        let planned = plan(&draft.graph, self.types.specs(), draft.requests(), &mut own).ok()?;
+        let own: &mut dyn Sizes =
+            &mut |tensor: TensorId, buffer: BufferIndex| draft.alloc_size(&mut sizes, tensor, buffer);
+        let planned =
+            plan(&draft.graph, self.types.specs(), draft.requests(), own, &mut graph::Workspace::default()).ok()?;
         Some(self.note_measured(&planned.buffers))
     }
 

@@ -14,7 +14,6 @@ mod tests;
 use crate::graph::TensorId;
 use crate::placement::refill;
 
-use crate::ggml::live::spare::Spare;
 use crate::ggml::live::tensor::TensorRef;
 use overflow::{NO_ID, Overflow};
 use region_offsets::RegionOffsets;
@@ -22,15 +21,9 @@ use region_offsets::RegionOffsets;
 /// Regions are found from every `SAMPLE`th tensor. A prime number, since layers repeat.
 const SAMPLE: usize = 5;
 
-/// Tables that are not needed any more.
-static SPARE: Spare<Box<Table>> = Spare::none();
-
-/// Larger tables, of 256 KiB, are freed.
-const MOST_SPARE_CELLS: usize = 1 << 16;
-
 /// A table from addresses to ids.
 #[derive(Debug, Default)]
-struct Table {
+pub struct Table {
     offsets: RegionOffsets,
     /// By cell, an id or [`NO_ID`]. The length is a power of two, at least twice the number of tensors.
     cells: Vec<TensorId>,
@@ -48,8 +41,13 @@ pub struct Ids<'g> {
 impl<'g> Ids<'g> {
     /// Numbers `tensors` in their order; one that is repeated has the id of the first.
     pub fn from_tensors(tensors: Vec<TensorRef<'g>>) -> Self {
+        Self::in_table(Box::default(), tensors)
+    }
+
+    /// Numbers `tensors` as [`Ids::from_tensors`] does, in `table`, whatever it held before.
+    pub fn in_table(table: Box<Table>, tensors: Vec<TensorRef<'g>>) -> Self {
         let room = tensors.len();
-        Self::with_room(tensors, room, SPARE.take().unwrap_or_default())
+        Self::with_room(tensors, room, table)
     }
 
     /// Numbers `tensors`, with room for `room` of them in `table`, whatever it held before.
@@ -153,12 +151,14 @@ impl<'g> Ids<'g> {
         &self.tensors
     }
 
-    /// Converts to the tensors by id, and leaves the memory of the table to the next ones.
+    /// Converts to the tensors by id.
     pub fn into_tensors(self) -> Vec<TensorRef<'g>> {
-        if self.table.cells.capacity() <= MOST_SPARE_CELLS {
-            SPARE.leave(self.table);
-        }
         self.tensors
+    }
+
+    /// Converts to the tensors by id, and the table, for the next ones.
+    pub fn into_parts(self) -> (Vec<TensorRef<'g>>, Box<Table>) {
+        (self.tensors, self.table)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::graph::Flags;
 use crate::graph::order::{Measure, ReorderEffort};
 use crate::graph::tests::sketch::{BUFFER, Sketch};
 use crate::graph::{BufferSpec, TensorId};
-use crate::placement::{choose, lower_bound};
+use crate::placement::{Workspace, choose, lower_bound};
 use crate::testing::Random;
 
 use super::{RULES, pairs, plan_in_order, problems, random_graph, reordered};
@@ -210,8 +210,9 @@ fn random_graphs_stay_correct_and_never_get_worse() {
         let shared = problems(&sketch, &given, RULES);
         if bound(&found.before) != shared.iter().map(lower_bound).collect::<Vec<_>>() {
             // A plan is one for other live ranges where these cannot be placed as low.
-            let is_higher =
-                |(before, shared): (&Measure, _)| before.size < choose(shared, Default::default()).placement.size();
+            let is_higher = |(before, shared): (&Measure, _)| {
+                before.size < choose(shared, None, Default::default(), &mut Workspace::default()).placement.size()
+            };
             assert!(found.before.iter().zip(&shared).any(is_higher), "{:?}", found.before);
             others += 1;
         }

@@ -4,7 +4,7 @@ use crate::graph::order::Model;
 use crate::graph::recompute::Recomputation;
 use crate::graph::recompute::estimate::Estimator;
 use crate::graph::tests::sketch::List;
-use crate::graph::{Requests, TensorId, live_ranges};
+use crate::graph::{Requests, TensorId, Workspace, live_ranges};
 use crate::placement::{Bytes, lower_bound};
 use crate::testing::Random;
 
@@ -24,7 +24,8 @@ fn bound(case: &Case, found: &Recomputation) -> Bytes {
     let requests = Requests { leafs: &case.sketch.requests(List::Leafs), nodes: &rebuilt.node_buffers };
     let buffers = case.sketch.buffers_with(RULES);
     let mut size = |id: TensorId, _| case.sketch.drafts[rebuilt.origins[id as usize] as usize].size;
-    let problems = live_ranges(&rebuilt.graph, &buffers, requests, &mut size).take_problems(&buffers);
+    let problems = live_ranges(&rebuilt.graph, &buffers, requests, &mut size, &[], &mut Workspace::default())
+        .take_problems(&buffers);
     problems.iter().map(lower_bound).sum()
 }
 

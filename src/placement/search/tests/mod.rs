@@ -5,7 +5,9 @@ mod randomized;
 use std::collections::BTreeSet;
 
 use super::{Effort, Minimum, Outcome, minimize, solve};
-use crate::placement::{BestFit, Block, Bytes, Placement, Problem, Step, Strategy, choose, lower_bound, validate};
+use crate::placement::{
+    BestFit, Block, Bytes, Placement, Problem, Step, Strategy, Workspace, choose, lower_bound, validate,
+};
 use crate::testing::Random;
 
 const UNIT: Bytes = 32;
@@ -119,7 +121,7 @@ fn least_capacity_agrees_with_brute_force() {
             assert_fits(&problem, known, placement);
         }
         assert_eq!(placement.map_or(known, |placement| placement.size()), optimum, "{problem:?}");
-        let choice = choose(&problem, AMPLE);
+        let choice = choose(&problem, None, AMPLE, &mut Workspace::default());
         assert_fits(&problem, optimum, &choice.placement);
         assert!(choice.is_optimal(), "{problem:?}");
     }
@@ -139,7 +141,7 @@ fn little_effort_never_gives_wrong_results() {
                     Outcome::OutOfEffort => {}
                 }
             }
-            let choice = choose(&problem, effort);
+            let choice = choose(&problem, None, effort, &mut Workspace::default());
             assert_eq!(validate(&problem, &choice.placement), Ok(()));
             assert!(!choice.is_optimal() || choice.placement.size() == optimum, "{problem:?}");
         }
