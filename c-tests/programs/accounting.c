@@ -1,3 +1,5 @@
+// runs: ggml-0.26 ggml-0.9.5
+//
 // The memory of devices: the sums equal the bytes requested from buffer types, counted at the buffer types themselves.
 //
 //   accounting <case>

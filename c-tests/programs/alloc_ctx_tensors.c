@@ -1,7 +1,9 @@
+// runs: ggml-0.26 ggml-0.9.5 sanitized
+//
 // Memory for all tensors of a context at once: lastuse must use exactly the offsets of upstream, because programs save
 // and share such buffers.
 //
-//   ctx_tensors <case>
+//   alloc_ctx_tensors <case>
 
 #include "cases.h"
 #include "dummy_buffer.h"

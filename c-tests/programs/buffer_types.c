@@ -1,7 +1,9 @@
+// runs: ggml-0.26 sanitized
+//
 // How an allocator uses its buffer types: which requests it makes, in which order, and what it does when they fail.
 // Most cases run the same body on lastuse and on upstream.
 //
-//   failures <case>
+//   buffer_types <case>
 
 #include "cases.h"
 #include "dummy_buffer.h"

@@ -1,3 +1,5 @@
+// runs: ggml-0.26
+//
 // Passes over random graphs, alone and in any order, with budgets between the smallest and the plan: the results that
 // the program reads have the bits that the untouched graph gives, in its own memory.
 //

@@ -1,3 +1,5 @@
+// runs: ggml-0.26 ggml-0.9.5 off sanitized
+//
 // Contexts without sizes: ggml's functions on them, and the memory of tensors in contexts with a buffer type.
 //
 //   contexts <case>

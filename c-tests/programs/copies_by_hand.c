@@ -1,6 +1,8 @@
+// runs: ggml-0.26 ggml-0.9.5
+//
 // Copies in graphs made by hand: which are removed, which stay and why, and that results do not change.
 //
-//   removed_copies <case>
+//   copies_by_hand <case>
 
 #include <stdlib.h>
 #include <string.h>

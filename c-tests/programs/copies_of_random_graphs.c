@@ -1,7 +1,9 @@
+// runs: ggml-0.26 ggml-0.9.5
+//
 // Graphs without the copies that need not be made: the results must be equal to the last bit, on any allocator and with
 // the scheduler, and leave the same in their own memory.
 //
-//   remove_copies <case> [first seed] [number of seeds]
+//   copies_of_random_graphs <case> [first seed] [number of seeds]
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,5 @@
+// runs: ggml-0.26 ggml-0.9.5
+//
 // lastuse_tensor_dedicate: results that lie in buffers of the program, and survive later graphs.
 //
 //   dedicate <case> [first seed] [number of seeds]

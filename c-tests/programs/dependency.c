@@ -1,3 +1,5 @@
+// runs: ggml-0.26 ggml-0.9.5 off
+//
 // ggml_dependency: order as a part of the graph, in every walker of graphs that ggml has.
 //
 //   dependency <case>

@@ -1,3 +1,5 @@
+// runs: ggml-0.26
+//
 // Random graphs planned by lastuse and by upstream in one process: equal return values, no buffer larger than
 // upstream's, and plans that plan_check() accepts.
 //

@@ -1,6 +1,8 @@
+// runs: ggml-0.26
+//
 // How much an allocator may search for a smaller plan: the effect, and how it is set.
 //
-//   effort_settings <case>
+//   effort <case>
 
 #include "cases.h"
 #include "computing.h"

@@ -1,3 +1,5 @@
+// runs: ggml-0.26 ggml-0.9.5 off
+//
 // The explanations of lastuse_gallocr_explain for live graphs, and that explaining changes nothing.
 //
 //   explain <case>
@@ -52,7 +54,7 @@ static void check_contains(const char * text, const char * part) {
     CHECK(strstr(text, part) != NULL, "\"%s\" is not in\n%s", part, text);
 }
 
-CASE(peak_is_explained) {
+LASTUSE_CASE(peak_is_explained) {
     struct built   b      = graph_that_waits();
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     char *         text   = explained(galloc, b.graph);
@@ -68,7 +70,7 @@ CASE(peak_is_explained) {
 }
 
 // Tensors that this allocator placed are explained as if they had no memory.
-CASE(allocation_does_not_change_the_explanation) {
+LASTUSE_CASE(allocation_does_not_change_the_explanation) {
     struct built   b      = graph_that_waits();
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     char *         before = explained(galloc, b.graph);
@@ -81,7 +83,7 @@ CASE(allocation_does_not_change_the_explanation) {
     ggml_free(b.ctx);
 }
 
-CASE(nothing_is_allocated_or_planned) {
+LASTUSE_CASE(nothing_is_allocated_or_planned) {
     struct built      b = graph_that_waits();
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", 32, 0);
@@ -98,7 +100,7 @@ CASE(nothing_is_allocated_or_planned) {
 }
 
 // The second id repeats the type of the first.
-CASE(buffers_are_those_of_the_latest_reservation) {
+LASTUSE_CASE(buffers_are_those_of_the_latest_reservation) {
     struct built      b = graph_that_waits();
     struct dummy_buft dummies[2];
     dummy_buft_init(&dummies[0], "first", 32, 0);
@@ -118,7 +120,7 @@ CASE(buffers_are_those_of_the_latest_reservation) {
     ggml_free(b.ctx);
 }
 
-CASE(graph_that_is_too_large_is_refused) {
+LASTUSE_CASE(graph_that_is_too_large_is_refused) {
     struct built         b    = room();
     struct ggml_tensor * huge = input(b, (int64_t) 1 << 60, "huge");
     ggml_build_forward_expand(b.graph, ggml_add(b.ctx, ggml_sqr(b.ctx, huge), input(b, (int64_t) 1 << 60, "other")));
@@ -129,7 +131,7 @@ CASE(graph_that_is_too_large_is_refused) {
     ggml_free(b.ctx);
 }
 
-CASE(empty_graph_has_no_peak) {
+LASTUSE_CASE(empty_graph_has_no_peak) {
     struct built   b      = room();
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     char *         text   = explained(galloc, b.graph);

@@ -1,7 +1,9 @@
+// runs: ggml-0.26 faults
+//
 // What ggml's own allocator gets wrong, one case each: every case must pass on lastuse, and must show
 // the fault on upstream, so that no case here tests something that was right anyway.
 //
-//   faults <case> lastuse|upstream
+//   faults_of_ggml <case> lastuse|upstream
 //
 // exits 0 when all was right, and prints "fault shown: ..." and exits 42 when it was not. On upstream
 // some cases end by a signal instead.

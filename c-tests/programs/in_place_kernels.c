@@ -1,3 +1,5 @@
+// runs: ggml-0.26 ggml-0.9.5 without-lastuse
+//
 // Which operations may be computed in the memory of a source: the kernels of the CPU run on it, over types, shapes,
 // layouts and numbers of threads. Every result must equal that in its own memory to the last bit.
 //

@@ -1,3 +1,5 @@
+// runs: ggml-0.26
+//
 // A program sets an input once and computes several times. Where ggml's own allocator leaves the input intact, so does
 // lastuse in allocators that a program uses itself.
 //

@@ -1,3 +1,5 @@
+// runs: ggml-0.26 sanitized
+//
 // One allocator and many graphs: what programs do with it from the first reserve to the last free.
 // Most cases run the same body on lastuse and on upstream. Plans are validated by plan_check().
 //

@@ -1,3 +1,5 @@
+// runs: ggml-0.26
+//
 // Graphs of ever-changing shapes, allocated again and again: memory must not grow. The times of calls are printed: they must not
 // rise, which depends on what else the machine does.
 //

@@ -1,3 +1,5 @@
+// runs: ggml-0.26
+//
 // lastuse_graph_measure returns the sizes that ggml_gallocr_reserve_n gets, and changes nothing.
 //
 //   measure <case> [first seed] [number of seeds]

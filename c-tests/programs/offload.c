@@ -1,3 +1,5 @@
+// runs: ggml-0.26 ggml-0.9.5
+//
 // lastuse_offload_*: weights and caches are placed on devices within their budgets, and real schedulers and allocators
 // then ask buffer types for the bytes that were promised.
 

@@ -1,3 +1,5 @@
+// runs: ggml-0.26 ggml-0.9.5 off
+//
 // ggml_set_output(t, dst): results that are computed in their destination.
 //
 //   outputs <case>
@@ -320,7 +322,7 @@ static struct ggml_tensor * written_rows(struct room room) {
 }
 
 // Only the order of two calls puts the reader before or after the rows.
-CASE(readers_in_no_order_are_refused) {
+LASTUSE_CASE(readers_in_no_order_are_refused) {
     for (int reader_first = 0; reader_first < 2; reader_first++) {
         struct room          room   = room_new();
         struct ggml_tensor * rows   = written_rows(room);
@@ -334,7 +336,7 @@ CASE(readers_in_no_order_are_refused) {
 }
 
 // Both come after the rows, and are not ordered among each other.
-CASE(overwriting_what_is_still_read_is_refused) {
+LASTUSE_CASE(overwriting_what_is_still_read_is_refused) {
     struct room          room   = room_new();
     struct ggml_tensor * rows   = written_rows(room);
     struct ggml_tensor * reader = ggml_sum(room.ctx, rows);
@@ -347,7 +349,7 @@ CASE(overwriting_what_is_still_read_is_refused) {
     room_free(room);
 }
 
-CASE(older_views_are_refused) {
+LASTUSE_CASE(older_views_are_refused) {
     struct room          room = room_new();
     struct ggml_tensor * rows = rows_in(room);
     struct ggml_tensor * view = ggml_view_1d(room.ctx, rows, 8, 0);
@@ -378,7 +380,7 @@ static struct gaps gaps_new(void) {
 }
 
 // ggml accepted these readers for rows without gaps; with gaps they would compute something else, or abort.
-CASE(readers_that_cannot_read_gaps_are_refused) {
+LASTUSE_CASE(readers_that_cannot_read_gaps_are_refused) {
     for (int i = 0; i < 3; i++) {
         struct gaps          gaps   = gaps_new();
         struct ggml_context * ctx   = gaps.room.ctx;
@@ -452,7 +454,7 @@ CASE(readers_in_order_are_planned) {
 }
 
 // A graph that differs from a planned one only in its destination.
-CASE(later_graphs_are_checked_too) {
+LASTUSE_CASE(later_graphs_are_checked_too) {
     struct room    room   = room_new();
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     for (int first_row = 4; first_row >= 0; first_row -= 2) {
@@ -534,7 +536,7 @@ CASE(rows_with_gaps) {
 }
 
 // The kernels of other devices were not tested with gaps.
-CASE(gaps_elsewhere_are_refused) {
+LASTUSE_CASE(gaps_elsewhere_are_refused) {
     struct separate_backends separate;
     separate_backends_init(&separate, 1);
     separate.dummies[0].type.iface.is_host = NULL;

@@ -1,3 +1,5 @@
+// runs: ggml-0.26 ggml-0.9.5 ggml-0.28
+//
 // Pipeline parallelism: a scheduler keeps four copies of each input that crosses backends, and its graphs read them in
 // turns. ggml's own allocator serves all of them by the plan of the first, and refuses none.
 //

@@ -1,3 +1,5 @@
+// runs: ggml-0.26 sanitized
+//
 // Plans that an allocator remembers: a graph that matches a cached plan is not planned again, one that is only
 // similar is.
 //

@@ -1,3 +1,5 @@
+// runs: ggml-0.26
+//
 // plan_check() itself: it accepts valid plans, and names every fault that a plan can have.
 
 #include <string.h>

@@ -1,3 +1,5 @@
+// runs: ggml-0.26 ggml-0.9.5
+//
 // Training graphs that compute forward results again, to fit a budget: losses, weights and moments must be equal to the
 // last bit after several steps, and the compute buffer must have the bytes that were reported.
 //

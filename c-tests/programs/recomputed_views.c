@@ -1,3 +1,5 @@
+// runs: ggml-0.26
+//
 // Random training graphs that compute results again, to fit a budget: losses, gradients and views that are retained have the
 // bits of the untouched graph, in its own memory.
 //

@@ -1,7 +1,9 @@
+// runs: ggml-0.26
+//
 // Graphs in another order: the results must be equal to the last bit, in memory that lastuse planned for the new order,
 // and so must the values that they write into their own memory.
 //
-//   reorder <case> [first seed] [number of seeds]
+//   reorder_by_call <case> [first seed] [number of seeds]
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,10 @@
+// runs: ggml-0.26 ggml-0.9.5 LASTUSE_REORDER=on
+//
 // LASTUSE_REORDER: graphs of a program that knows nothing of it get a better order when they are reserved. Results must
 // be equal to the last bit, buffer ids must follow the nodes, and everything outside the program's graph must stay as
 // it is.
 //
-//   reorder_setting <case> [first seed] [number of seeds]
+//   reorder_by_variable <case> [first seed] [number of seeds]
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,10 +116,6 @@ static bool compare_random_graph(ggml_backend_t cpu, long long seed, struct rand
     ggml_backend_buffer_free(memory);
     random_graph_free(&truth);
     return moved;
-}
-
-__attribute__((constructor)) static void reorder_all(void) {
-    setenv("LASTUSE_REORDER", "on", 1);
 }
 
 CASE(random_graphs_are_computed_in_the_order_reserved) {

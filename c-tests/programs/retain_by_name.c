@@ -1,6 +1,8 @@
+// runs: ggml-0.26 ggml-0.9.5
+//
 // Tensors that are retained by name, in every allocator, and random graphs in which any of them are retained.
 //
-//   retain_names <case> [first seed] [number of seeds]
+//   retain_by_name <case> [first seed] [number of seeds]
 
 #include "cases.h"
 #include "graph_fields.h"

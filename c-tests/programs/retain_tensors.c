@@ -1,6 +1,8 @@
+// runs: ggml-0.26 ggml-0.9.5
+//
 // Tensors that are registered as retained, or named, hold their values after the run, until a node, and across plans.
 //
-//   retain <case>
+//   retain_tensors <case>
 
 #include "cases.h"
 #include "graph_fields.h"

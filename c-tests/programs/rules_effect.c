@@ -1,6 +1,8 @@
+// runs: ggml-0.26
+//
 // The sharing rules: the effect of each, and where sharing would be wrong.
 //
-//   rules <case>
+//   rules_effect <case>
 
 #include "cases.h"
 #include "computing.h"

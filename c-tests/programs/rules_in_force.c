@@ -1,6 +1,8 @@
+// runs: ggml-0.26
+//
 // Which sharing rules are in force: the default of each kind of device, those set by a program, and by the environment.
 //
-//   rule_settings <case>
+//   rules_in_force <case>
 
 #include "cases.h"
 #include "computing.h"

@@ -1,3 +1,5 @@
+// runs: ggml-0.26 ggml-0.9.5
+//
 // lastuse_steps_*: graphs computed step by step. The results are those of the whole graph, to the last bit, and buffer
 // types are asked for the bytes that are reported.
 //

@@ -1,3 +1,5 @@
+// runs: ggml-0.26
+//
 // Structs that begin with struct_size, in the size of an older version, in that of this one and in that of a later one:
 // fields that the caller's version lacks count as zeros, and no byte is written that it does not have, nor one that
 // lastuse does not know.

@@ -1,7 +1,9 @@
+// runs: ggml-0.26 ggml-0.9.5
+//
 // Graphs whose large intermediates are computed in tiles, to fit a budget: the results must be equal to the last bit, and
 // the compute buffer must have the bytes that were reported.
 //
-//   tiling <case> [first seed] [number of seeds]
+//   tiling_by_call <case> [first seed] [number of seeds]
 
 #include <stdlib.h>
 #include <string.h>

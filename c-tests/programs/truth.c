@@ -1,3 +1,5 @@
+// runs: ggml-0.26
+//
 // Random graphs computed on the CPU, once in memory that lastuse planned and once with every tensor in
 // its own memory. The results must be equal to the last bit.
 //

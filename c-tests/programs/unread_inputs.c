@@ -1,3 +1,5 @@
+// runs: ggml-0.26
+//
 // Programs place an input for tokens and one for embeddings, and read one of them; or they compute something of each,
 // and select one of both results. A graph that reads or selects the other one needs another plan, yet no new plan each
 // time the two alternate, and no new buffer.

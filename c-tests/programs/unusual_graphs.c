@@ -1,3 +1,5 @@
+// runs: ggml-0.26
+//
 // Graphs that ggml's builders do not make: with memory that is set and cleared, with tensors that are listed
 // twice, with very many live tensors.
 

@@ -1,3 +1,5 @@
+// runs: ggml-0.26 ggml-0.9.5 ggml-0.28
+//
 // Correct graphs pass every kind of verification with unchanged results; lastuse_graph_verify names each fault.
 //
 //   verify <case> [first seed] [number of seeds]

@@ -1,3 +1,5 @@
+// runs: ggml-0.28
+//
 // Operations and functions that ggml has since 0.28, under guard: values that they leave out are not a fault, and their
 // writes are known.
 

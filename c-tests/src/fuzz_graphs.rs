@@ -5,7 +5,7 @@ use lastuse_vendor::Ggml;
 use crate::{Lastuse, Linked, Program, Result};
 
 /// Its source, relative to the folder of the C programs.
-pub const FUZZ_SOURCES: [&str; 1] = ["programs/fuzz_graphs.c"];
+pub const FUZZ_SOURCES: [&str; 1] = ["src/fuzz_graphs.c"];
 
 /// Builds it with upstream's allocator and lastuse's.
 ///

@@ -3,7 +3,6 @@
 mod artifacts;
 mod browser;
 mod captures;
-mod drivers;
 mod fuzz_graphs;
 mod graph_files;
 mod host_program;
@@ -13,13 +12,13 @@ mod markdown;
 mod objects;
 mod placed;
 mod program;
+mod runs;
 mod sources;
 mod training;
 
 pub use artifacts::{Build, Lastuse, build_side_by_side, guard_library, lastuse, tool, tool_with_libraries_inside};
 pub use browser::Browser;
 pub use captures::{Capture, Generator, program_on_llama, write_model_without_data};
-pub use drivers::Driver;
 pub use fuzz_graphs::{FUZZ_SOURCES, fuzz_program};
 pub use graph_files::{captured_graphs, graph_name, graphs_in, read_compressed, read_graph, write_compressed};
 pub use host_program::{HostProgram, Variable};
@@ -30,7 +29,8 @@ pub use placed::{
     Promise, Promised, head_on_host, on_any_machine, sweep,
 };
 pub use program::{Linked, Outcome, Program};
-pub use sources::cases;
+pub use runs::{Runs, Way};
+pub use sources::{Case, cases};
 pub use training::{PLAIN, TrainingDriver, TrainingMethod, TrainingPrograms, TrainingRun, TrainingSetup};
 
 /// A result whose error is a message.

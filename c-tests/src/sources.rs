@@ -43,17 +43,8 @@ pub struct Case {
     pub is_conditional: bool,
 }
 
-/// Returns the names of the cases of the program `programs/<name>.c`.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn cases(name: &str) -> Result<Vec<String>> {
-    let text = read(&folder().join(format!("programs/{name}.c")))?;
-    Ok(cases_in(&text).into_iter().map(|case| case.name).collect())
-}
-
 /// Returns the cases in a source: the lines `CASE(name) {` and `LASTUSE_CASE(name) {`.
-pub fn cases_in(source: &str) -> Vec<Case> {
+pub fn cases(source: &str) -> Vec<Case> {
     let (mut cases, mut conditions) = (Vec::new(), 0_usize);
     for line in source.lines() {
         if line.starts_with("#if") {

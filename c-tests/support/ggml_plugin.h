@@ -1,4 +1,4 @@
-// The functions of programs/ggml_plugin.c that a host calls.
+// The functions of tests/support/ggml_plugin.c that a host calls.
 
 #ifndef GGML_PLUGIN_H
 #define GGML_PLUGIN_H

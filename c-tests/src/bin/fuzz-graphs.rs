@@ -1,7 +1,7 @@
 //! `cargo fuzz-graphs`: random graphs through the C ABI of lastuse as users build it, compared with ggml's own
 //! allocator.
 //!
-//! The arguments are documented in `programs/fuzz_graphs.c`.
+//! The arguments are documented in `src/fuzz_graphs.c`.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;

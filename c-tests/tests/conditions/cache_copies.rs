@@ -1,12 +1,11 @@
 //! A language model whose cache has the type of the computed rows: no row is copied into it.
 
-mod support;
-
 use std::ffi::OsStr;
 
+use crate::support;
+use crate::support::llama_style::{self, LAYERS, number, run};
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::Package;
-use support::llama_style::{self, LAYERS, number, run};
 
 const SAME_TYPE: [&str; 2] = ["--kv-type", "f32"];
 
@@ -57,20 +56,4 @@ fn copies_are_removed_where_ggmls_own_allocator_serves() {
     assert_eq!(number(&without, "copies_removed"), 2 * LAYERS);
     assert_eq!(without.value("logits_hash"), kept.value("logits_hash"));
     assert!(number(&without, "compute_buffer_bytes") <= number(&kept, "compute_buffer_bytes"));
-}
-
-/// That version has other kernels, another fusion and another allocator.
-#[test]
-fn removed_copies_compute_the_same_with_ggml_0_9_5() {
-    let lastuse = support::checked();
-    let ggml = support::ggml(Package::WhisperCpp);
-    let program = |name| support::build(&format!("{name}-0.9.5"), name, &ggml, Linked::Both(&lastuse));
-    let random = program("remove_copies");
-    for case in ["graphs_of_copies", "graphs_of_copies_on_upstreams_allocator", "graphs_of_copies_by_scheduler"] {
-        support::passes(&random, &[case, "1", "200"]);
-    }
-    let by_hand = program("removed_copies");
-    for case in ["copies_are_removed", "copies_are_left", "memory_of_a_context_is_written"] {
-        support::passes(&by_hand, &[case]);
-    }
 }

@@ -1,9 +1,8 @@
 //! A short run of `cargo fuzz-graphs` on lastuse, which simulates every plan, and a run on an allocator with faults.
 
-mod support;
-
 use std::sync::OnceLock;
 
+use crate::support;
 use lastuse_c_tests::{FUZZ_SOURCES, Linked, Program, fuzz_program};
 use lastuse_vendor::Package;
 

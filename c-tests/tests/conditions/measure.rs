@@ -1,9 +1,8 @@
 //! The measured size of a graph is the reserved one: with two versions of ggml, by lastuse and by ggml's own allocator.
 
-mod support;
-
 use std::ffi::OsStr;
 
+use crate::support;
 use lastuse_c_tests::{Linked, Outcome};
 use lastuse_vendor::Package;
 
@@ -11,7 +10,8 @@ const OFF: &[(&str, &str)] = &[("LASTUSE", "off")];
 
 fn run(package: Package, name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
     let (ggml, lastuse) = (support::ggml(package), support::release());
-    let program = support::build(name, "measure_and_reserve", &ggml, Linked::LastuseShared(&lastuse));
+    let program =
+        support::build(name, "tests/conditions/measure_and_reserve.c", &ggml, Linked::LastuseShared(&lastuse));
     let variables: Vec<(&str, &OsStr)> = variables.iter().map(|&(name, value)| (name, OsStr::new(value))).collect();
     let outcome = support::expect(program.run_with(arguments, &variables));
     assert_eq!(outcome.code, Some(0), "{}", outcome.describe());

@@ -1,21 +1,20 @@
 //! Tensors that are retained by the environment, in a program that knows nothing of lastuse, and by the tool.
 
-mod support;
-
 use std::ffi::OsStr;
 use std::fs;
 use std::process::Output;
 
+use crate::support;
+use crate::support::tool::{self, assert_fails, stderr, stdout};
 use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::{Package, target_folder};
-use support::tool::{self, assert_fails, stderr, stdout};
 
 /// Bytes of each of its six results.
 const VALUE: usize = 4096;
 
 fn program(package: Package) -> Program {
     let name = format!("reads_intermediate-{package:?}");
-    support::build(&name, "reads_intermediate", &support::ggml(package), Linked::SharedGgml)
+    support::build(&name, "tests/conditions/reads_intermediate.c", &support::ggml(package), Linked::SharedGgml)
 }
 
 /// Runs the program with lastuse preloaded.

@@ -1,10 +1,9 @@
 //! Allocators in several threads share no unguarded memory: a program with several of them runs under valgrind's
 //! helgrind, which must also find the race of threads that share one. `.ci/run` installs valgrind.
 
-mod support;
-
 use std::sync::OnceLock;
 
+use crate::support;
 use lastuse_c_tests::{Outcome, Program};
 use lastuse_vendor::Package;
 
@@ -15,7 +14,7 @@ fn program() -> &'static Program {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let ggml = support::expect(lastuse_vendor::ggml_base_for_any_machine(Package::LlamaCpp));
-        let sources = ["programs/threads.c"];
+        let sources = ["tests/conditions/threads.c"];
         support::expect(Program::build_on_base("threads", &sources, &ggml, Some(&support::release())))
     })
 }

@@ -1,12 +1,11 @@
 //! Training loses nothing: with every method the losses are those of ggml's own allocator, to the last bit.
 
-mod support;
-
 use std::sync::OnceLock;
 
+use crate::support;
+use crate::support::expect;
 use lastuse_c_tests::{PLAIN, TrainingDriver, TrainingPrograms, TrainingRun, TrainingSetup};
 use lastuse_vendor::Package;
-use support::expect;
 
 /// Five times 32 data points, the last of which are held out: four steps of the optimizer in each epoch.
 const SHORT: [&str; 4] = ["--points", "160", "--epochs", "2"];

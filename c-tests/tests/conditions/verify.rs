@@ -1,11 +1,10 @@
 //! Verification at run time: each kind of fault is named, on three versions of ggml, and the environment turns it on.
 //! Correct graphs are verified by the cases of `programs/verify.c`.
 
-mod support;
-
 use std::ffi::OsStr;
 use std::sync::OnceLock;
 
+use crate::support;
 use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::Package;
 
@@ -14,7 +13,7 @@ const ABORTED: i32 = 43;
 
 fn every_fault_is_named(name: &str, package: Package) {
     let (ggml, lastuse) = (support::ggml(package), support::checked());
-    let program = support::build(name, "verify_faults", &ggml, Linked::Both(&lastuse));
+    let program = support::build(name, "tests/conditions/verify_faults.c", &ggml, Linked::Both(&lastuse));
     let cases = support::listed_cases(&program, &[]);
     assert!(cases.len() > 24, "{cases:?}");
     for case in &cases {
@@ -72,7 +71,8 @@ fn wrong_environment_is_reported_and_has_no_effect() {
 #[test]
 fn costs_can_be_measured() {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
-    let program = support::build("verify_cost", "verify_cost", &ggml, Linked::LastuseArchive(&lastuse));
+    let program =
+        support::build("verify_cost", "tests/conditions/verify_cost.c", &ggml, Linked::LastuseArchive(&lastuse));
     let outcome = support::passes(&program, &["2", "4"]);
     for key in ["nodes", "verify", "compute", "compute_guarded", "alloc_graph_again_with_plan"] {
         let number: Option<f64> = outcome.value(key).and_then(|value| value.parse().ok());

@@ -3,8 +3,8 @@
 use lastuse::placement::Bytes;
 use lastuse_c_tests::read_graph;
 
-use super::support::expect;
 use super::{matching, page, printed, repository, tables};
+use crate::support::expect;
 
 /// Rows of README's table, by the start of their titles, and the graphs that they are of.
 const OF_README: [(&str, &str); 8] = [

@@ -7,10 +7,12 @@
 //! - a block of JSON below a command with `--json`: the output has at least that (`quoted`)
 //! - everything in code that looks like a command, a file or a variable of lastuse (`named`)
 
+mod examples;
 mod families;
 mod named;
 mod numbers;
 mod quoted;
+mod scratch_buffers;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;

@@ -1,16 +1,15 @@
 //! `examples/scratch_buffers`: a program with sizes computed by hand, scratch buffers and copies, and one without them;
 //! and that `docs/from-scratch-buffers.md` quotes both.
 
-mod support;
-
 use std::ffi::OsStr;
 
+use crate::support;
 use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::{Ggml, Package};
 
-const PAGE: &str = include_str!("../../docs/from-scratch-buffers.md");
-const BEFORE: &str = include_str!("../examples/scratch_buffers/before.c");
-const AFTER: &str = include_str!("../examples/scratch_buffers/after.c");
+const PAGE: &str = include_str!("../../../docs/from-scratch-buffers.md");
+const BEFORE: &str = include_str!("../../examples/scratch_buffers/before.c");
+const AFTER: &str = include_str!("../../examples/scratch_buffers/after.c");
 
 fn build(name: &str, source: &str, ggml: &Ggml, linked: Linked<'_>) -> Program {
     let source = format!("examples/scratch_buffers/{source}");

@@ -1,11 +1,9 @@
 //! The committed graphs are the current output of the programs in `captures/`.
 
-mod support;
-
 use std::path::PathBuf;
 
+use crate::support::expect;
 use lastuse_c_tests::{Capture, captured_graphs, graphs_in};
-use support::expect;
 
 /// Those of llama.cpp and whisper.cpp, which have to be compiled first, are compared by `cargo capture --check`.
 #[test]

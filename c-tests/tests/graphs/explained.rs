@@ -1,16 +1,14 @@
 //! The explanations of the captured graphs agree with their plans.
 
-mod support;
-
 use std::sync::OnceLock;
 
+use crate::support::{expect, in_parallel};
 use lastuse::graph::order::ReorderEffort;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, GraphPlan, RuleSetting, Rules, TensorId};
 use lastuse::placement::{self, Bytes, memory_profile};
 use lastuse::report::explain::{Advice, BufferExplanation, Change, DEFAULT_TRIALS, Explanation, PlannedGraph, explain};
 use lastuse_c_tests::{captured_graphs, graph_name, graphs_in, read_graph};
-use support::{expect, in_parallel};
 
 /// A captured graph with its explanation.
 struct Explained {

@@ -1,13 +1,12 @@
 //! Whatever the tool does with a graph takes time that grows as the graph does: comparing all pairs of 300,000 nodes
 //! would take minutes, and so would planning 311 tensors anew for each of 70,000 buffers.
 
-mod support;
-
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::support;
 use lastuse_vendor::target_folder;
 
 /// Seconds for one command, which takes one or two on a machine that does nothing else.

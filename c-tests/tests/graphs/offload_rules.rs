@@ -1,7 +1,5 @@
 //! Compute buffers under the three offload rules: the table of `docs/offload-rules.md`.
 
-mod support;
-
 use lastuse::graph::Device;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::offload::rules::{
@@ -11,9 +9,9 @@ use lastuse::offload::rules::{
 use lastuse::placement::Bytes;
 use lastuse_c_tests::{aligned_table, captured_graphs, read_graph};
 
-use support::expect;
+use crate::support::expect;
 
-const PAGE: &str = include_str!("../../docs/offload-rules.md");
+const PAGE: &str = include_str!("../../../docs/offload-rules.md");
 
 const GRAPHS: [&str; 3] = ["flash-v32k-llama", "noflash-v128k-llama", "deep48-qwen3moe"];
 

@@ -1,17 +1,15 @@
 //! What `lastuse explain` knows of the largest tensors at a peak: recognized patterns with their remedies, on captured graphs
 //! and on the graphs that the remedies lead to.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::llama_style;
+use crate::support::tool::{self, stderr, stdout};
 use lastuse_c_tests::{Linked, captured_graphs};
 use lastuse_vendor::{Package, target_folder};
 use serde_json::Value;
-use support::llama_style;
-use support::tool::{self, stderr, stdout};
 
 fn tool(arguments: &[&str]) -> String {
     let output = tool::command(arguments).output().expect("the tool starts");

@@ -1,11 +1,10 @@
 //! Whether calls of ggml's allocator reach lastuse, for ggmls that are built and loaded in different ways: lastuse serves
 //! all calls or none, and says which and why.
 
-mod support;
-
 use std::ffi::OsStr;
 use std::path::Path;
 
+use crate::support;
 use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::{Ggml, Package, ggml_base_by_clang};
 
@@ -51,11 +50,11 @@ fn plugin(label: &str, sources: &[&str], base: Base) -> String {
 }
 
 fn ggml_plugin(base: Base) -> String {
-    plugin("binding-plugin", &["programs/ggml_plugin.c"], base)
+    plugin("binding-plugin", &["tests/support/ggml_plugin.c"], base)
 }
 
 fn host() -> Program {
-    support::build("loads", "loads", &llama_cpp(), Linked::Ggml)
+    support::build("loads", "tests/support/loads.c", &llama_cpp(), Linked::Ggml)
 }
 
 fn lastuse() -> String {
@@ -128,7 +127,7 @@ fn symbolic_ggml_is_served_where_it_calls_through_the_dynamic_linker() {
     let plugin_of_both = ggml_plugin(Base::Symbolic);
     let alone = run(&host(), &[&plugin_of_both], &[]);
     assert_served(&preloaded(&[&plugin_of_both]), &alone, "late_bytes");
-    let of_scheduler = plugin("binding-scheduler", &["programs/plain_scheduler.c"], Base::Symbolic);
+    let of_scheduler = plugin("binding-scheduler", &["tests/support/plain_scheduler.c"], Base::Symbolic);
     let alone = run(&host(), &[&of_scheduler], &[]);
     let outcome = preloaded(&[&of_scheduler]);
     assert_eq!(outcome.value("sum"), alone.value("sum"));
@@ -198,7 +197,7 @@ fn reports_say_why_nothing_was_served() {
 fn node_and_python_load_it_first() {
     let lastuse = lastuse();
     for base in [Base::Inside, Base::Shared] {
-        let addon = plugin("binding-addon", &["programs/ggml_plugin.c", "programs/node_addon.c"], base);
+        let addon = plugin("binding-addon", &["tests/support/ggml_plugin.c", "tests/heavy/node_addon.c"], base);
         let of_node = [
             "const {RTLD_NOW, RTLD_GLOBAL} = require('os').constants.dlopen;",
             "try { process.dlopen({exports: {}}, process.argv[1], RTLD_NOW | RTLD_GLOBAL); } catch { }",
@@ -222,10 +221,19 @@ fn node_and_python_load_it_first() {
 #[test]
 fn tool_tells_what_can_be_reached() {
     let host = host().path().display().to_string();
-    let inside = support::build("loads-with-ggml", "plan_two_graphs", &llama_cpp(), Linked::Ggml);
-    let linked =
-        support::build("loads-linked", "plan_two_graphs", &llama_cpp(), Linked::LastuseShared(&support::release()));
-    let behind = support::build("loads-behind", "link_order", &llama_cpp(), Linked::LastuseBehind(&support::release()));
+    let inside = support::build("loads-with-ggml", "tests/support/plan_two_graphs.c", &llama_cpp(), Linked::Ggml);
+    let linked = support::build(
+        "loads-linked",
+        "tests/support/plan_two_graphs.c",
+        &llama_cpp(),
+        Linked::LastuseShared(&support::release()),
+    );
+    let behind = support::build(
+        "loads-behind",
+        "tests/support/link_order.c",
+        &llama_cpp(),
+        Linked::LastuseBehind(&support::release()),
+    );
     let program = |program: &Program| program.path().display().to_string();
     let files = [
         (ggml_plugin(Base::Inside), "reached: ", "early import", 0),

@@ -1,13 +1,11 @@
 //! The tool as `cargo install` makes it: a single file, with the libraries inside.
 
-mod support;
-
 use std::fs;
 use std::process::Command;
 
+use crate::support::{expect, llama_style};
 use lastuse_c_tests::{Linked, tool_with_libraries_inside};
 use lastuse_vendor::{Package, target_folder};
-use support::{expect, llama_style};
 
 #[test]
 fn the_tool_alone_brings_its_library() {

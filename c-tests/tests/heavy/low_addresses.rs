@@ -1,41 +1,35 @@
 //! Programs whose heap and data lie below 2^32, since they are not position-independent, and programs without any shared
 //! library: what works elsewhere works there.
 
-mod support;
-
-use std::process::ExitCode;
-
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::Package;
-use support::{expect, passes, trials};
 
-/// The name of the tests, the ggml, and the flags of compiler and linker.
-const WAYS: [(&str, Package, &[&str]); 5] = [
-    ("position_independent", Package::LlamaCpp, &[]),
-    ("not_position_independent", Package::LlamaCpp, &["-no-pie", "-DLOW_ADDRESSES"]),
-    ("not_position_independent_on_ggml_0_9_5", Package::WhisperCpp, &["-no-pie", "-DLOW_ADDRESSES"]),
-    ("static", Package::LlamaCpp, &["-static", "-DLOW_ADDRESSES"]),
-    ("static_on_ggml_0_9_5", Package::WhisperCpp, &["-static", "-DLOW_ADDRESSES"]),
-];
+use crate::support::{self, all_cases_pass, expect};
 
-/// The programs; all but the first run in the other ways elsewhere.
-const PROGRAMS: [&str; 2] = ["low_addresses", "lifecycle"];
-
-fn build(label: &str, name: &str, package: Package, flags: &[&str]) -> Program {
+/// Runs the program of this topic, and one that runs in the usual way elsewhere.
+fn works(label: &str, package: Package, flags: &[&str]) {
     let (ggml, lastuse) = (support::ggml(package), support::checked());
-    let sources = [format!("programs/{name}.c")];
-    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
-    expect(Program::build(&format!("{name}-{label}"), &sources, &ggml, Linked::Both(&lastuse), flags))
+    for (name, source) in [("low_addresses", "tests/heavy/low_addresses.c"), ("lifecycle", "programs/lifecycle.c")] {
+        let program = Program::build(&format!("{name}-{label}"), &[source], &ggml, Linked::Both(&lastuse), flags);
+        all_cases_pass(&expect(program), &[]);
+    }
 }
 
-fn main() -> ExitCode {
-    let mut tests = Vec::new();
-    for (label, package, flags) in WAYS {
-        for &name in &PROGRAMS[..if flags.is_empty() { 1 } else { PROGRAMS.len() }] {
-            let build = move || build(label, name, package, flags);
-            let run = |program: &Program, case: &str| _ = passes(program, &[case]);
-            tests.extend(trials::of_cases(&format!("{label}::{name}"), name, build, run));
-        }
-    }
-    trials::run(tests)
+#[test]
+fn position_independent() {
+    works("position_independent", Package::LlamaCpp, &[]);
+}
+
+#[test]
+fn not_position_independent() {
+    let flags = ["-no-pie", "-DLOW_ADDRESSES"];
+    works("not_position_independent", Package::LlamaCpp, &flags);
+    works("not_position_independent_on_ggml_0_9_5", Package::WhisperCpp, &flags);
+}
+
+#[test]
+fn without_shared_libraries() {
+    let flags = ["-static", "-DLOW_ADDRESSES"];
+    works("static", Package::LlamaCpp, &flags);
+    works("static_on_ggml_0_9_5", Package::WhisperCpp, &flags);
 }

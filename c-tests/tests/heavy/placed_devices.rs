@@ -1,11 +1,10 @@
 //! What `lastuse offload` promises for devices that count and refuse, and what llama.cpp asks them for. `cargo hosts vulkan`
 //! runs more cases, and a Vulkan device.
 
-mod support;
-
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
+use crate::support;
 use lastuse_c_tests::{PlacedCase, PlacedProgram, head_on_host, on_any_machine, sweep};
 use lastuse_vendor::{llama, target_folder};
 

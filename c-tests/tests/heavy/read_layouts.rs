@@ -1,10 +1,9 @@
 //! Which layouts the kernels of real ggml read their sources in, for both versions of ggml, and that lastuse claims no
 //! more than that.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support;
 use lastuse::graph::Strides;
 use lastuse_vendor::Package;
 
@@ -13,7 +12,7 @@ type Reader = (String, usize);
 /// Returns the most general layout that each operation reads of each source, among the accepted ones.
 fn accepted(package: Package, name: &str) -> BTreeMap<Reader, Strides> {
     let mut accepted = BTreeMap::new();
-    for supported in support::survey::run("read_layouts", package, name) {
+    for supported in support::survey::run("tests/heavy/read_layouts.c", package, name) {
         let most = accepted.entry((supported.operation, supported.source)).or_insert(Strides::Contiguous);
         *most = (*most).max(supported.layout);
     }

@@ -1,18 +1,17 @@
 //! lastuse reads no byte that ggml leaves uninitialized: checked by valgrind, with everything on that reads graphs.
 
-mod support;
-
 use std::ffi::OsStr;
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::support;
 use lastuse_c_tests::Program;
 use lastuse_vendor::{Package, ggml_base_for_any_machine, target_folder};
 
 fn program() -> &'static Program {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let sources = ["programs/custom_operations.c"];
+        let sources = ["tests/heavy/custom_operations.c"];
         let ggml = support::expect(ggml_base_for_any_machine(Package::LlamaCpp));
         support::expect(Program::build_on_base("custom_operations", &sources, &ggml, Some(&support::release())))
     })

@@ -1,17 +1,16 @@
 //! Which layouts the kernels of real ggml write their results in, for both versions of ggml, and that lastuse claims no
 //! more than that.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support;
 use lastuse::graph::Strides;
 use lastuse_vendor::Package;
 
 /// Returns the most general layout that each operation writes, among the accepted ones.
 fn accepted(package: Package, name: &str) -> BTreeMap<String, Strides> {
     let mut accepted = BTreeMap::new();
-    for supported in support::survey::run("written_layouts", package, name) {
+    for supported in support::survey::run("tests/heavy/written_layouts.c", package, name) {
         let most = accepted.entry(supported.operation).or_insert(Strides::OnlyItsOwn);
         *most = (*most).max(supported.layout);
     }

@@ -1,9 +1,8 @@
 //! Mistakes that no return value can report end in `ggml_abort`, with a message that names the argument.
 
-mod support;
-
 use std::sync::OnceLock;
 
+use crate::support;
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::Package;
 
@@ -12,7 +11,7 @@ const ABORTED: i32 = 43;
 
 fn program() -> &'static Program {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
-    PROGRAM.get_or_init(|| support::build_with_both("aborts"))
+    PROGRAM.get_or_init(|| support::build_with_both("aborts", "tests/interface/aborts.c"))
 }
 
 #[test]
@@ -41,7 +40,7 @@ fn upstream_aborts_on_the_mistakes_that_it_checks() {
 #[test]
 fn a_panic_ends_in_the_abort_callback_and_never_unwinds_into_c() {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::checked());
-    let sources = ["programs/panic_probe.cpp"];
+    let sources = ["tests/interface/panic_probe.cpp"];
     for (name, linked) in
         [("panic-static", Linked::LastuseArchive(&lastuse)), ("panic-shared", Linked::LastuseShared(&lastuse))]
     {

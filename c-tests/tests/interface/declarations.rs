@@ -3,13 +3,12 @@
 //! cbindgen writes C declarations of the Rust functions. The C compiler reads them after those of ggml and refuses
 //! conflicting declarations.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use crate::support;
 use lastuse_vendor::{Ggml, Language, Package, compiler};
 
 /// The files that define the functions.

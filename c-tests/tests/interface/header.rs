@@ -1,7 +1,6 @@
 //! `include/lastuse.h` is enough by itself, may be included twice, and works from C++.
 
-mod support;
-
+use crate::support;
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::Package;
 
@@ -25,7 +24,7 @@ fn clang_warns_of_nothing() {
         let mut command = std::process::Command::new("clang");
         command.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-pedantic-errors", "-x", language]);
         command.arg(format!("-std={standard}")).arg("-I").arg(folder.with_file_name("include"));
-        let output = command.arg(folder.join("programs/header_alone.c")).output();
+        let output = command.arg(folder.join("tests/interface/header/alone.c")).output();
         let output = output.expect("clang is installed: .ci/run does so");
         assert!(output.status.success(), "{standard}: {}", String::from_utf8_lossy(&output.stderr));
     }
@@ -33,33 +32,33 @@ fn clang_warns_of_nothing() {
 
 #[test]
 fn alone() {
-    compiles_and_runs("header-alone", "programs/header_alone.c");
+    compiles_and_runs("header-alone", "tests/interface/header/alone.c");
 }
 
 #[test]
 fn twice() {
-    compiles_and_runs("header-twice", "programs/header_twice.c");
+    compiles_and_runs("header-twice", "tests/interface/header/twice.c");
 }
 
 #[test]
 fn behind_ggmls_own() {
-    compiles_and_runs("header-behind", "programs/header_behind.c");
+    compiles_and_runs("header-behind", "tests/interface/header/behind.c");
 }
 
 #[test]
 fn from_cpp_behind_ggmls_own() {
-    compiles_and_runs("header-cpp-behind", "programs/header_cpp_behind.cpp");
+    compiles_and_runs("header-cpp-behind", "tests/interface/header/cpp_behind.cpp");
 }
 
 #[test]
 fn from_cpp() {
-    compiles_and_runs("header-cpp", "programs/header_cpp.cpp");
+    compiles_and_runs("header-cpp", "tests/interface/header/cpp.cpp");
 }
 
 /// The assumption of the other tests here.
 #[test]
 fn warnings_are_errors() {
     let ggml = support::ggml(Package::LlamaCpp);
-    let error = Program::build("warning", &["programs/warning.c"], &ggml, Linked::Ggml, &[]).map(drop);
+    let error = Program::build("warning", &["tests/interface/header/warning.c"], &ggml, Linked::Ggml, &[]).map(drop);
     assert!(error.is_err_and(|error| error.contains("-Werror=unused-variable")));
 }

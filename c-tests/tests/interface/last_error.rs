@@ -1,12 +1,11 @@
 //! Every function that fails sets `lastuse_last_error`.
 
-mod support;
-
 use std::ffi::OsStr;
 
+use crate::support;
+use crate::support::{build, expect, listed_cases, passes, release};
 use lastuse_c_tests::{Linked, folder};
 use lastuse_vendor::Package;
-use support::{build, expect, listed_cases, passes, release};
 
 /// The case for a process in which ggml's own allocator does the work.
 const SWITCHED_OFF: &str = "functions_of_a_process_without_lastuse_fail";
@@ -40,7 +39,7 @@ fn text(path: &str) -> String {
 
 #[test]
 fn every_function_that_fails_is_called() {
-    let program = text("programs/last_error.c");
+    let program = text("tests/interface/last_error.c");
     let is_called = |name: &str| {
         let calls = ["FAILS(", "FAILS_WITH_FALSE(", "FAILS_WITH_NULL(", "FAILS_WITH_MINUS_1("];
         calls
@@ -55,7 +54,8 @@ fn every_function_that_fails_is_called() {
 #[test]
 fn the_last_error_is_of_the_function_that_has_failed() {
     for (name, package) in [("last_error", Package::LlamaCpp), ("last_error-0.9.5", Package::WhisperCpp)] {
-        let program = build(name, "last_error", &support::ggml(package), Linked::LastuseArchive(&release()));
+        let program =
+            build(name, "tests/interface/last_error.c", &support::ggml(package), Linked::LastuseArchive(&release()));
         for case in listed_cases(&program, &[]).iter().filter(|case| *case != SWITCHED_OFF) {
             passes(&program, &[case]);
         }
@@ -65,8 +65,12 @@ fn the_last_error_is_of_the_function_that_has_failed() {
 #[test]
 fn also_where_lastuse_is_switched_off() {
     let linked = release();
-    let program =
-        build("last_error-off", "last_error", &support::ggml(Package::LlamaCpp), Linked::LastuseShared(&linked));
+    let program = build(
+        "last_error-off",
+        "tests/interface/last_error.c",
+        &support::ggml(Package::LlamaCpp),
+        Linked::LastuseShared(&linked),
+    );
     let outcome = expect(program.run_with(&[SWITCHED_OFF], &[("LASTUSE", OsStr::new("off"))]));
     assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
 }

@@ -1,12 +1,11 @@
 //! A language model written in lastuse's API computes the same logits as in ggml's alone, to the last bit.
 
-mod support;
-
 use std::ffi::OsStr;
 
+use crate::support;
+use crate::support::llama_style::{self, LAYERS, number, run};
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::Package;
-use support::llama_style::{self, LAYERS, number, run};
 
 /// Which cache, how it is written, and which attention reads it; how many copies into it the API does without.
 const CACHES: [(&[&str], u64); 4] = [

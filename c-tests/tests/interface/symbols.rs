@@ -1,16 +1,15 @@
 //! Exported symbols: the committed list, and nothing else.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use crate::support;
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::Package;
 
 fn committed() -> BTreeSet<String> {
-    include_str!("../exports.txt").lines().map(str::to_owned).collect()
+    include_str!("../../exports.txt").lines().map(str::to_owned).collect()
 }
 
 fn nm(arguments: &[&str], file: &Path) -> String {
@@ -56,7 +55,7 @@ fn table_of_functions_is_hidden() {
 #[test]
 fn linking_replaces_no_mathematical_function() {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
-    let sources = ["programs/plain_allocator.c"];
+    let sources = ["tests/support/plain_allocator.c"];
     let program = Program::build("plain-allocator-archive", &sources, &ggml, Linked::LastuseArchive(&lastuse), &[]);
     let defined = last_words(&nm(&["--defined-only"], support::expect(program).path()));
     assert!(defined.contains("ggml_gallocr_new"), "lastuse is linked");
@@ -91,7 +90,7 @@ fn links_beside_another_rust_static_library() {
         .args([&archive, &source])
         .status();
     assert!(status.unwrap_or_else(|error| panic!("rustc: {error}")).success());
-    let sources = ["programs/two_rust_libraries.c"];
+    let sources = ["tests/interface/two_rust_libraries.c"];
     let flags = [archive.to_str().unwrap_or_default()];
     let program = Program::build("two-rust-libraries", &sources, &ggml, Linked::LastuseArchive(&lastuse), &flags);
     support::passes(&support::expect(program), &[]);

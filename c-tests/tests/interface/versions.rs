@@ -1,11 +1,10 @@
 //! One lastuse for many ggmls: a version whose operations have other numbers, and one with a layout that lastuse does
 //! not know.
 
-mod support;
-
+use crate::support;
+use crate::support::llama_style::{self, number, run};
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::{Ggml, Package};
-use support::llama_style::{self, number, run};
 
 #[test]
 fn serves_ggml_0_9_5_linked_and_preloaded() {
@@ -31,7 +30,7 @@ fn another_layout() -> Ggml {
 #[test]
 fn unknown_layout_preloaded_leaves_the_work_to_ggml_and_logs_it_once() {
     let (ggml, lastuse) = (another_layout(), support::release());
-    let sources = ["programs/plan_two_graphs.c"];
+    let sources = ["tests/support/plan_two_graphs.c"];
     let program = support::expect(Program::build_on_base("another-layout-preloaded", &sources, &ggml, None));
     let outcome = support::expect(program.run_with(&[], &[("LD_PRELOAD", lastuse.shared.as_os_str())]));
     assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
@@ -43,7 +42,7 @@ fn unknown_layout_preloaded_leaves_the_work_to_ggml_and_logs_it_once() {
 #[test]
 fn unknown_layout_linked_is_refused_with_both_versions() {
     let (ggml, lastuse) = (another_layout(), support::release());
-    let sources = ["programs/plan_two_graphs.c"];
+    let sources = ["tests/support/plan_two_graphs.c"];
     let program = support::expect(Program::build_on_base("another-layout-linked", &sources, &ggml, Some(&lastuse)));
     let outcome = support::expect(program.run(&[]));
     assert!(outcome.signal.is_some(), "{}", outcome.describe());

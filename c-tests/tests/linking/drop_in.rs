@@ -1,12 +1,11 @@
 //! A real program on lastuse, linked statically, linked with the shared library and preloaded; and without lastuse.
 
-mod support;
-
 use std::ffi::OsStr;
 
+use crate::support;
+use crate::support::llama_style::{build, number, run};
 use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::Package;
-use support::llama_style::{build, number, run};
 
 /// Asserts that lastuse planned: the bits are those of ggml's own allocator, in less memory.
 fn assert_lastuse_did_it(outcome: &Outcome, mode: &[&str]) {
@@ -78,9 +77,9 @@ fn preloaded_under_a_ggml_that_is_loaded_later() {
     let libraries = ggml.libraries.display();
     let flags = [format!("-L{libraries}"), format!("-Wl,-rpath,{libraries}")];
     let flags = ["-Dmain=plan_graphs", &flags[0], &flags[1], "-lggml-base"];
-    let plugin = Program::build_shared("libplan_graphs.so", &["programs/plan_two_graphs.c"], &ggml, &flags);
+    let plugin = Program::build_shared("libplan_graphs.so", &["tests/support/plan_two_graphs.c"], &ggml, &flags);
     let plugin = support::expect(plugin).to_string_lossy().into_owned();
-    let program = support::build("load-plugin", "load_plugin", &ggml, Linked::Ggml);
+    let program = support::build("load-plugin", "tests/support/load_plugin.c", &ggml, Linked::Ggml);
     let preload = ("LD_PRELOAD", lastuse.shared.as_os_str());
     for (variables, plans) in [(vec![preload], "1"), (vec![preload, ("LASTUSE", OsStr::new("off"))], "0")] {
         let outcome = support::expect(program.run_with(&[&plugin], &variables));
@@ -94,7 +93,7 @@ fn preloaded_under_a_ggml_that_is_loaded_later() {
 fn usual_words_switch_off_and_unknown_ones_are_reported() {
     let lastuse = support::release();
     let ggml = support::ggml(Package::LlamaCpp);
-    let program = support::build("plan-two-graphs", "plan_two_graphs", &ggml, Linked::SharedGgml);
+    let program = support::build("plan-two-graphs", "tests/support/plan_two_graphs.c", &ggml, Linked::SharedGgml);
     let log_with = |word: &str| {
         let variables = [("LD_PRELOAD", lastuse.shared.as_os_str()), ("LASTUSE", OsStr::new(word))];
         let outcome =
@@ -118,7 +117,7 @@ fn usual_words_switch_off_and_unknown_ones_are_reported() {
 #[test]
 fn shared_library_behind_ggml_reports_it_and_leaves_ggmls_allocators_alone() {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
-    let program = support::build("link-order", "link_order", &ggml, Linked::LastuseBehind(&lastuse));
+    let program = support::build("link-order", "tests/support/link_order.c", &ggml, Linked::LastuseBehind(&lastuse));
     for variables in [&[][..], &[("LASTUSE", OsStr::new("off"))]] {
         let outcome = support::expect(program.run_with(&[], variables));
         assert_eq!(outcome.code, Some(0), "{variables:?}: {}", outcome.describe());

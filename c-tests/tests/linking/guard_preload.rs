@@ -1,11 +1,10 @@
 //! Unmodified programs run under a guard when both libraries are preloaded, and unguarded without the variable.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
+use crate::support;
 use lastuse_c_tests::{Linked, Outcome, Program, guard_library};
 use lastuse_vendor::Package;
 
@@ -18,7 +17,7 @@ fn preloaded() -> OsString {
 
 fn program(package: Package, label: &str) -> Program {
     let name = format!("plain_scheduler{label}");
-    support::build(&name, "plain_scheduler", &support::ggml(package), Linked::SharedGgml)
+    support::build(&name, "tests/support/plain_scheduler.c", &support::ggml(package), Linked::SharedGgml)
 }
 
 fn run(program: &Program, arguments: &[&str], words: &str) -> Outcome {
@@ -60,7 +59,7 @@ fn on_ggml_0_9_5() {
 /// Runs a program that keeps a graph while its allocator takes other memory, as it is and under guard.
 fn memory_that_was_freed_is_named(name: &str, package: Package, flags: &[&str], faults: &[(&str, [&str; 2])]) {
     let ggml = support::ggml(package);
-    let program = Program::build(name, &["programs/kept_graphs.c"], &ggml, Linked::SharedGgml, flags);
+    let program = Program::build(name, &["tests/linking/kept_graphs.c"], &ggml, Linked::SharedGgml, flags);
     let program = support::expect(program);
     for words in ["", "plan", "memory", "weights"] {
         let outcome = run(&program, &["anew"], words);
@@ -156,13 +155,13 @@ fn exports_only_the_functions_that_it_wraps() {
 /// Each wrapped function calls the ggml of its caller or of its object.
 #[test]
 fn two_ggmls_in_one_process_keep_apart() {
-    let host = support::build("loads", "loads", &support::ggml(Package::LlamaCpp), Linked::Ggml);
+    let host = support::build("loads", "tests/support/loads.c", &support::ggml(Package::LlamaCpp), Linked::Ggml);
     let plugin = |package: Package| {
         let ggml = support::ggml(package);
         let archive = |part: &str| ggml.libraries.join(format!("lib{part}.a")).display().to_string();
         let flags = [&archive("ggml-cpu"), &archive("ggml-base"), "-lm"];
         let name = format!("libwrapped-functions-{}.so", ggml.version);
-        let library = Program::build_shared(&name, &["programs/wrapped_functions.c"], &ggml, &flags);
+        let library = Program::build_shared(&name, &["tests/linking/wrapped_functions.c"], &ggml, &flags);
         support::expect(library).display().to_string()
     };
     let [new, old] = [Package::LlamaCpp, Package::WhisperCpp].map(plugin);

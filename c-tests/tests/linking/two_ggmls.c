@@ -2,7 +2,7 @@
 //     two_ggmls [together] [self] [global:][lazy:]PLUGIN...
 // Each is loaded when the one before it is in use already, or all before the first is used (together). With
 // HOST_HAS_GGML the host is linked with a ggml too, and uses it (self). A plugin may also be
-// programs/plan_two_graphs.c.
+// tests/support/plan_two_graphs.c.
 
 #include <dlfcn.h>
 #include <string.h>

@@ -1,11 +1,10 @@
 //! Two ggmls of different versions in one process: a preloaded lastuse serves each by itself, and with `LASTUSE=off`
 //! each uses its own allocator.
 
-mod support;
-
 use std::ffi::OsStr;
 use std::path::Path;
 
+use crate::support;
 use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::{Ggml, Package};
 
@@ -52,19 +51,19 @@ fn plugin(ggml: &Ggml, kind: Kind) -> String {
     let folders: Vec<String> = folders.map(|folder| format!("-Wl,-rpath,{}", folder.display())).collect();
     let libraries = before.iter().copied().chain([cpu.as_str(), &base, "-lm"]);
     let flags: Vec<&str> = libraries.chain(folders.iter().map(String::as_str)).collect();
-    let plugin = Program::build_shared(&name, &["programs/ggml_plugin.c"], ggml, &flags);
+    let plugin = Program::build_shared(&name, &["tests/support/ggml_plugin.c"], ggml, &flags);
     support::expect(plugin).display().to_string()
 }
 
 /// Builds a program that loads plugins and has no ggml itself.
 fn host() -> Program {
     let ggml = support::ggml(Package::LlamaCpp);
-    support::build("two-ggmls", "two_ggmls", &ggml, Linked::Ggml)
+    support::build("two-ggmls", "tests/linking/two_ggmls.c", &ggml, Linked::Ggml)
 }
 
 /// Builds a program that loads plugins and uses a shared ggml itself.
 fn host_with(ggml: &Ggml) -> Program {
-    let sources = ["programs/two_ggmls.c", "programs/ggml_plugin.c"];
+    let sources = ["tests/linking/two_ggmls.c", "tests/support/ggml_plugin.c"];
     let name = format!("two-ggmls-with-{}", ggml.version);
     support::expect(Program::build(&name, &sources, ggml, Linked::SharedGgml, &["-DHOST_HAS_GGML"]))
 }
@@ -195,7 +194,7 @@ fn unknown_layout_beside_a_known_one() {
     let unknown = support::expect(lastuse_vendor::ggml_with_another_layout(Package::LlamaCpp));
     let base = unknown.libraries.join("libggml-base.a").display().to_string();
     let flags = ["-Dmain=plan_graphs", &base, "-lm"];
-    let odd = Program::build_shared("libplan-unknown.so", &["programs/plan_two_graphs.c"], &unknown, &flags);
+    let odd = Program::build_shared("libplan-unknown.so", &["tests/support/plan_two_graphs.c"], &unknown, &flags);
     let odd = support::expect(odd).display().to_string();
     let [known, _] = ggmls();
     let known = plugin(&known, Kind::Inside);
@@ -214,7 +213,7 @@ fn unknown_layout_beside_a_known_one() {
 #[test]
 fn functions_looked_up_in_ggmls_library() {
     let (ggmls, lastuse) = (ggmls(), support::release());
-    let program = support::build("dlsym-functions", "dlsym_functions", &ggmls[0], Linked::Ggml);
+    let program = support::build("dlsym-functions", "tests/support/dlsym_functions.c", &ggmls[0], Linked::Ggml);
     let [new, old] = ggmls.each_ref().map(|ggml| library_of_its_own(ggml, "ggml-base", &[]));
     for libraries in [vec![new.as_str()], vec![new.as_str(), &old], vec![old.as_str(), &new]] {
         let alone = run(&program, &libraries, &[]);

@@ -1,5 +1,5 @@
-// Loads libraries, as interpreters do, and uses those that are plugins (programs/ggml_plugin.c, or
-// programs/plain_scheduler.c with PLUGIN) after each, and again when all are loaded: loads [MODE:]...LIBRARY...
+// Loads libraries, as interpreters do, and uses those that are plugins (tests/support/ggml_plugin.c, or
+// tests/support/plain_scheduler.c with PLUGIN) after each, and again when all are loaded: loads [MODE:]...LIBRARY...
 // Modes are global, deep and lazy. At the end it prints what lastuse, if it is one of them or was preloaded, says.
 
 #include <dlfcn.h>

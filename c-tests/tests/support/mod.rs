@@ -4,8 +4,8 @@
 pub mod llama_style;
 pub mod survey;
 pub mod tool;
-pub mod trials;
 
+use std::ffi::OsStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
@@ -61,9 +61,9 @@ pub fn library(build: Build) -> Lastuse {
     expect(lastuse(build))
 }
 
-/// Builds `programs/<source>.c` as a program called `name`, without further flags.
+/// Builds a source, relative to the folder of the C programs, as a program called `name`, without further flags.
 pub fn build(name: &str, source: &str, ggml: &Ggml, linked: Linked<'_>) -> Program {
-    expect(Program::build(name, &[&format!("programs/{source}.c")], ggml, linked, &[]))
+    expect(Program::build(name, &[source], ggml, linked, &[]))
 }
 
 /// Links everything in an archive of ggml into a shared library of that name, and returns its path.
@@ -73,9 +73,9 @@ pub fn shared_from_archive(name: &str, ggml: &Ggml, part: &str, flags: &[&str]) 
     expect(Program::build_shared(name, &[], ggml, &[&all, flags].concat())).display().to_string()
 }
 
-/// Builds a program from `programs/` on the ggml of llama.cpp, with upstream's allocator and lastuse's.
-pub fn build_with_both(name: &str) -> Program {
-    build(name, name, &ggml(Package::LlamaCpp), Linked::Both(&checked()))
+/// Builds a source on the ggml of llama.cpp, with upstream's allocator and lastuse's.
+pub fn build_with_both(name: &str, source: &str) -> Program {
+    build(name, source, &ggml(Package::LlamaCpp), Linked::Both(&checked()))
 }
 
 /// Returns the cases that a program lists when it is run without a case.
@@ -92,4 +92,12 @@ pub fn passes(program: &Program, arguments: &[&str]) -> Outcome {
     let outcome = expect(program.run(arguments));
     assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.describe());
     outcome
+}
+
+/// Runs all cases of a program with these variables, and expects them to pass.
+pub fn all_cases_pass(program: &Program, variables: &[(&str, &OsStr)]) {
+    for case in listed_cases(program, &[]) {
+        let outcome = expect(program.run_with(&[&case], variables));
+        assert_eq!(outcome.code, Some(0), "{case}: {}", outcome.describe());
+    }
 }

@@ -1,11 +1,10 @@
 //! The output and exit codes of `lastuse check`: valid plans, each kind of defect by name, malformed files.
 
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use crate::support;
 use lastuse_vendor::target_folder;
 use serde_json::{Value, json};
 

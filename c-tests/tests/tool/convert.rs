@@ -1,14 +1,13 @@
 //! The output and exit codes of `lastuse convert`: graphs to placement problems, and back.
 
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
+use crate::support;
+use crate::support::tool::stderr;
 use lastuse_vendor::target_folder;
 use serde_json::Value;
-use support::tool::stderr;
 
 fn tool(arguments: &[&str]) -> Output {
     support::tool::command(arguments).output().expect("the tool starts")

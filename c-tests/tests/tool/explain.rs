@@ -1,14 +1,12 @@
 //! `lastuse explain`: text, JSON, messages, exit codes.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output};
 
+use crate::support::tool::{self, assert_fails, finish, stderr, stdout};
 use lastuse_vendor::target_folder;
 use serde_json::{Value, json};
-use support::tool::{self, assert_fails, finish, stderr, stdout};
 
 /// Returns `lastuse explain` with arguments; paths are relative to the repository.
 fn explain(arguments: &[&str]) -> Command {

@@ -1,15 +1,13 @@
 //! `lastuse offload`: budgets that are kept, arguments for llama.cpp, messages, exit codes.
 
-mod support;
-
 use std::io::Write;
 use std::path::Path;
 use std::process::Output;
 
+use crate::support::tool::{self, stderr, stdout};
 use lastuse_neurons::gguf::{GgufHeader, GgufTensor};
 use lastuse_vendor::target_folder;
 use serde_json::Value;
-use support::tool::{self, stderr, stdout};
 
 /// 48 layers of a dense model, and a smaller one, with a batch each.
 const DEEP: &str = "graphs/deep48-llama.jsonl.gz";

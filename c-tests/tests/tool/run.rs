@@ -1,7 +1,5 @@
 //! The output and exit codes of `lastuse run` and `lastuse compare` on real programs.
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -11,10 +9,11 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support;
+use crate::support::llama_style;
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::{Package, target_folder};
 use serde_json::Value;
-use support::llama_style;
 
 /// lastuse failed before the program started.
 const FAILED: i32 = 125;
@@ -112,8 +111,12 @@ fn program_keeps_its_results_and_its_memory_is_reported() {
 
 #[test]
 fn graphs_of_an_unmodified_program_get_a_better_order() {
-    let program =
-        support::build("run-tool-order", "plain_allocator", &support::ggml(Package::LlamaCpp), Linked::SharedGgml);
+    let program = support::build(
+        "run-tool-order",
+        "tests/support/plain_allocator.c",
+        &support::ggml(Package::LlamaCpp),
+        Linked::SharedGgml,
+    );
     let path = program.path().to_str().expect("a path in UTF-8");
     let [given, ordered] = [&["run", "--json"][..], &["run", "--json", "--reorder"]]
         .map(|arguments| run(&[arguments, &["--", path]].concat()));
@@ -186,7 +189,8 @@ fn captures_can_be_compressed_and_drawn() {
 /// The program hands a function to ggml that writes into a weight.
 #[test]
 fn operations_that_write_elsewhere_are_named() {
-    let build = |ggml| Program::build("run-tool-fault", &["programs/plain_scheduler.c"], ggml, Linked::SharedGgml, &[]);
+    let build =
+        |ggml| Program::build("run-tool-fault", &["tests/support/plain_scheduler.c"], ggml, Linked::SharedGgml, &[]);
     let program = support::expect(build(&support::ggml(Package::LlamaCpp)));
     let path = program.path().to_str().expect("UTF-8");
     for verify in ["--verify", "--verify=plan", "--verify=memory"] {

@@ -1,7 +1,5 @@
 //! What `lastuse run` says at the end of programs that it did not serve, or that leave processes behind.
 
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
@@ -9,11 +7,12 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support;
+use crate::support::llama_style;
+use crate::support::tool::{command, stderr};
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::{Package, target_folder};
 use serde_json::Value;
-use support::llama_style;
-use support::tool::{command, stderr};
 
 /// lastuse failed, or the program did.
 const FAILED: i32 = 125;
@@ -43,7 +42,7 @@ fn nothing_to_verify_is_no_early_end() {
 #[test]
 fn reason_why_lastuse_does_not_serve_a_ggml_is_reported() {
     let ggml = support::expect(lastuse_vendor::ggml_with_another_layout(Package::LlamaCpp));
-    let program = Program::build_on_base("run-tool-layout", &["programs/plan_two_graphs.c"], &ggml, None);
+    let program = Program::build_on_base("run-tool-layout", &["tests/support/plan_two_graphs.c"], &ggml, None);
     let program = support::expect(program);
     let path = program.path().to_str().expect("a path in UTF-8");
     let output = run(&["run", "--verify", "--", path]);
@@ -66,7 +65,7 @@ fn reason_why_lastuse_does_not_serve_a_ggml_is_reported() {
 #[test]
 fn calls_that_pass_lastuse_by_are_reported_with_their_reason() {
     let ggml = support::ggml(Package::LlamaCpp);
-    let program = support::build("run-tool-dlsym", "dlsym_functions", &ggml, Linked::SharedGgml);
+    let program = support::build("run-tool-dlsym", "tests/support/dlsym_functions.c", &ggml, Linked::SharedGgml);
     let library = ggml.libraries.join("libggml-base.so");
     let paths = [program.path(), library.as_path()].map(|path| path.to_str().expect("a path in UTF-8"));
     let output = run(&["run", "--", paths[0], paths[1]]);

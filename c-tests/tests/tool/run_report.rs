@@ -1,17 +1,16 @@
 //! What `lastuse run` and `lastuse compare` tell of a real program: sizes, graphs, devices, verification, spreads.
 
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use crate::support;
+use crate::support::llama_style;
+use crate::support::tool::{stderr, stdout};
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::{Package, target_folder};
 use serde_json::{Value, json};
-use support::llama_style;
-use support::tool::{stderr, stdout};
 
 /// An unmodified language model on a shared ggml.
 fn model() -> &'static str {
@@ -132,7 +131,8 @@ fn verification_tells_what_it_checked() {
 #[test]
 fn verification_that_ends_a_program_claims_nothing() {
     let ggml = support::ggml(Package::LlamaCpp);
-    let built = Program::build("run-report-fault", &["programs/plain_scheduler.c"], &ggml, Linked::SharedGgml, &[]);
+    let built =
+        Program::build("run-report-fault", &["tests/support/plain_scheduler.c"], &ggml, Linked::SharedGgml, &[]);
     let program = support::expect(built);
     let output = command(&["run", "--verify=memory", program.path().to_str().expect("UTF-8"), "fault"]).output();
     let output = output.expect("the tool starts");

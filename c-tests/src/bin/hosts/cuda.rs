@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use lastuse_c_tests::Result;
 use lastuse_vendor::target_folder;
 
-use crate::offload::{DeviceTests, build_llama, llama_of};
+use crate::devices::{DeviceTests, build_llama, llama_of};
 use crate::packages::{Has, Needed, check};
 
 const NEEDED: &[Needed] = &[

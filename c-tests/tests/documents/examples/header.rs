@@ -33,7 +33,7 @@ impl Example {
 /// The public functions that are lastuse's own.
 pub fn functions() -> Vec<String> {
     let own = |name: &&str| name.starts_with("lastuse_") || *name == "ggml_dependency";
-    include_str!("../../exports.txt").lines().filter(own).map(str::to_owned).collect()
+    include_str!("../../../exports.txt").lines().filter(own).map(str::to_owned).collect()
 }
 
 /// The names by which a program calls `function`: its own, and those of the macros of the header that name it.

@@ -3,18 +3,16 @@
 
 mod header;
 mod program;
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 
+use crate::support;
 use header::{Example, examples, functions, names, pages};
 use lastuse_c_tests::Linked;
 use lastuse_vendor::{Language, Package, target_folder};
 
-const HEADER: &str = include_str!("../../../include/lastuse.h");
+const HEADER: &str = include_str!("../../../../include/lastuse.h");
 
 /// Returns the files of examples with their text, by name.
 fn files() -> Vec<(PathBuf, String)> {

@@ -7,7 +7,7 @@ use lastuse_vendor::{Ggml, Language, target_folder};
 
 use super::header::{examples, quoted};
 
-const API_PAGE: &str = include_str!("../../../docs/api.md");
+const API_PAGE: &str = include_str!("../../../../docs/api.md");
 
 /// What the example of docs/api.md and `RUN` use.
 const START: &str = "\

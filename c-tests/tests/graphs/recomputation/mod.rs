@@ -3,14 +3,11 @@
 mod document;
 mod every_kth;
 mod picture;
-#[path = "../support/mod.rs"]
-mod support;
-
+use crate::support::expect;
 use lastuse::graph::recompute::{Needs, RecomputeEffort};
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::placement::Bytes;
 use lastuse_c_tests::{captured_graphs, read_graph};
-use support::expect;
 
 /// A captured training graph, with the bytes that it needs as given.
 struct Training {

@@ -8,9 +8,9 @@ use lastuse_c_tests::{Outcome, guard_library};
 use lastuse_vendor::Package;
 use serde_json::Value;
 
-use crate::schema::assert_follows_schema;
+use super::schema::assert_follows_schema;
+use super::tool::{device, folder, number, own_buffers};
 use crate::support;
-use crate::tool::{device, folder, number, own_buffers};
 
 fn run(package: Package, label: &str, is_guarded: bool, file: &Path) -> Outcome {
     let program = own_buffers(package, label);

@@ -1,8 +1,5 @@
 //! The memory of devices, for whole programs: `lastuse run --report`, `LASTUSE_ACCOUNTING`, the schema of the files.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod schema;
 mod environment;
 mod tool;

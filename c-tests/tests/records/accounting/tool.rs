@@ -8,7 +8,7 @@ use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::{Package, target_folder};
 use serde_json::Value;
 
-use crate::schema::assert_follows_schema;
+use super::schema::assert_follows_schema;
 use crate::support::{self, llama_style, tool};
 
 /// lastuse failed before the program started.
@@ -42,7 +42,12 @@ pub fn number(text: &str, key: &str) -> u64 {
 }
 
 pub fn own_buffers(package: Package, label: &str) -> Program {
-    support::build(&format!("own-buffers{label}"), "own_buffers", &support::ggml(package), Linked::SharedGgml)
+    support::build(
+        &format!("own-buffers{label}"),
+        "tests/records/accounting/own_buffers.c",
+        &support::ggml(package),
+        Linked::SharedGgml,
+    )
 }
 
 /// The accounting of the only process, which follows the schema.

@@ -5,7 +5,7 @@ use std::fs;
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::Package;
 
-use crate::folder::{Dumped, empty_folder, read_dumps};
+use super::folder::{Dumped, empty_folder, read_dumps};
 use crate::support;
 
 /// The types of NumPy that the elements of ggml's types are written with.
@@ -51,19 +51,23 @@ fn all_cases_pass(program: &Program, label: &str) {
 
 #[test]
 fn on_ggml_0_26() {
-    let program = support::build_with_both("dump");
+    let program = support::build_with_both("dump", "tests/records/dump/calls.c");
     all_cases_pass(&program, "");
 }
 
 #[test]
 fn on_ggml_0_9_5() {
     let (ggml, lastuse) = (support::ggml(Package::WhisperCpp), support::release());
-    all_cases_pass(&support::build("dump-0.9.5", "dump", &ggml, Linked::LastuseArchive(&lastuse)), "-0.9.5");
+    all_cases_pass(
+        &support::build("dump-0.9.5", "tests/records/dump/calls.c", &ggml, Linked::LastuseArchive(&lastuse)),
+        "-0.9.5",
+    );
 }
 
 fn dumps_of(case: &str) -> Vec<Dumped> {
     let folder = empty_folder(&format!("{case}-again"));
-    let outcome = support::expect(support::build_with_both("dump").run_in(&folder, &[case], &[]));
+    let outcome =
+        support::expect(support::build_with_both("dump", "tests/records/dump/calls.c").run_in(&folder, &[case], &[]));
     assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
     read_dumps(&folder.join("dumped"))
 }

@@ -3,6 +3,4 @@
 
 mod calls;
 mod folder;
-#[path = "../support/mod.rs"]
-mod support;
 mod unmodified;

@@ -9,7 +9,7 @@ use lastuse_c_tests::{Linked, Outcome, Program, guard_library};
 use lastuse_vendor::Package;
 use serde_json::Value;
 
-use crate::folder::{Dumped, empty_folder, names_in, read_dumps};
+use super::folder::{Dumped, empty_folder, names_in, read_dumps};
 use crate::support::{self, llama_style, tool};
 
 /// lastuse failed before the program started.
@@ -45,7 +45,12 @@ fn language_model(package: Package, label: &'static str, allocator: &'static str
 
 fn static_graph(package: Package, label: &'static str) -> Subject {
     let ggml = support::ggml(package);
-    let program = support::build(&format!("dumped-scheduler{label}"), "plain_scheduler", &ggml, Linked::SharedGgml);
+    let program = support::build(
+        &format!("dumped-scheduler{label}"),
+        "tests/support/plain_scheduler.c",
+        &ggml,
+        Linked::SharedGgml,
+    );
     Subject { program, arguments: Vec::new(), package, label }
 }
 
@@ -54,7 +59,7 @@ impl Subject {
     fn values(&self) -> PathBuf {
         let (folder, ggml) = (empty_folder(&format!("values{}", self.label)), support::ggml(self.package));
         let name = format!("libnode_values{}.so", self.label);
-        let library = support::expect(Program::build_shared(&name, &["programs/node_values.c"], &ggml, &[]));
+        let library = support::expect(Program::build_shared(&name, &["tests/records/dump/node_values.c"], &ggml, &[]));
         let variables = [("LD_PRELOAD", library.as_os_str()), ("NODE_VALUES_DIR", folder.as_os_str())];
         let outcome = support::expect(self.program.run_with(&self.arguments, &variables));
         assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
@@ -249,9 +254,9 @@ fn graphs_of_a_ggml_that_is_loaded_later_are_dumped() {
     let libraries = ggml.libraries.display();
     let flags = [format!("-L{libraries}"), format!("-Wl,-rpath,{libraries}")];
     let flags = ["-DPLUGIN", "-Dmain=run_scheduler", &flags[0], &flags[1], "-lggml-cpu", "-lggml-base"];
-    let plugin = Program::build_shared("libplain_scheduler.so", &["programs/plain_scheduler.c"], &ggml, &flags);
+    let plugin = Program::build_shared("libplain_scheduler.so", &["tests/support/plain_scheduler.c"], &ggml, &flags);
     let plugin = support::expect(plugin).to_string_lossy().into_owned();
-    let program = support::build("dumped-plugin", "load_plugin", &ggml, Linked::Ggml);
+    let program = support::build("dumped-plugin", "tests/support/load_plugin.c", &ggml, Linked::Ggml);
     let folder = empty_folder("plugin");
     run_preloaded(&program, &[&plugin], "doubled", folder.as_os_str());
     assert_eq!(read_dumps(&folder).len(), 2);

@@ -5,9 +5,6 @@ mod log;
 mod plans;
 mod report;
 mod stats;
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +14,8 @@ use lastuse::graph::snapshot::Snapshot;
 use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::{Package, target_folder};
 
-use support::expect;
+use crate::support;
+use crate::support::expect;
 
 /// Returns the program with both allocators in it, on the newest ggml.
 fn program() -> &'static Program {
@@ -27,7 +25,12 @@ fn program() -> &'static Program {
 
 /// Builds the program on lastuse as users build it: records must not depend on checks of debug builds.
 fn build(name: &str, package: Package) -> Program {
-    support::build(name, "recording", &support::ggml(package), Linked::Both(&support::release()))
+    support::build(
+        name,
+        "tests/records/recording/recording.c",
+        &support::ggml(package),
+        Linked::Both(&support::release()),
+    )
 }
 
 /// A folder for one test, empty at first.

@@ -41,7 +41,8 @@ fn struct_that_is_too_small_is_refused() {
 #[test]
 fn nothing_is_counted_where_lastuse_is_not_enabled() {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
-    let program = support::build("not-enabled", "not_enabled", &ggml, Linked::LastuseShared(&lastuse));
+    let program =
+        support::build("not-enabled", "tests/records/recording/not_enabled.c", &ggml, Linked::LastuseShared(&lastuse));
     let outcome = expect(program.run_with(&[], &[("LASTUSE", OsStr::new("off"))]));
     assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
 }

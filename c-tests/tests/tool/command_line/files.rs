@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use super::support::tool::{stderr, stdout};
 use super::{assert_refused, folder, graph, printed, run, text, write};
+use crate::support::tool::{stderr, stdout};
 
 #[test]
 fn folders_stand_for_their_graphs() {

@@ -1,7 +1,7 @@
 //! `--help` at any width, `-v`, and the list of commands.
 
-use super::support::tool;
 use super::{command, printed};
+use crate::support::tool;
 
 /// The commands in the order of use.
 const COMMANDS: [&str; 12] = [

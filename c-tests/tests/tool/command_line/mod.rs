@@ -1,8 +1,5 @@
 //! The command line as a whole: help, completions, man pages, which files are taken, and errors in a command.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod completions;
 mod files;
 mod help;
@@ -12,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::support::tool;
 use lastuse_vendor::target_folder;
-use support::tool;
 
 /// Returns the tool without lastuse's environment variables.
 fn command(arguments: &[&str]) -> Command {

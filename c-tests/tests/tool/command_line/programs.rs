@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use super::support::tool::{stderr, stdout};
 use super::{assert_refused, command, folder, graph, run, text, write};
+use crate::support::tool::{stderr, stdout};
 
 /// Exit codes of lastuse itself.
 const FAILED: i32 = 125;

@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use crate::support;
 use lastuse_c_tests::Linked;
 use lastuse_neurons::gguf::TensorType;
 use lastuse_vendor::Package;
 use serde_json::{Value, json};
 
-use super::{assert_fails, check, divide, examples, folder, stderr, stdout, support};
+use super::{assert_fails, check, divide, examples, folder, stderr, stdout};
 
 /// Changes one number of the middle example, and expects a rule for a tensor or key.
 fn assert_broken(position: usize, bytes: &[u8], line: &str) {
@@ -80,7 +81,12 @@ fn ggml_reads_files_of_its_dialect() {
     let name = file.to_str().expect("UTF-8");
     let options = ["--neurons", "2384", "--vram-capacity", "5500000", "--format", "gguf", "-o", name];
     assert_eq!(divide(&examples().join("pt"), &options).status.code(), Some(0));
-    let program = support::build("gguf-reader", "gguf_reader", &support::ggml(Package::LlamaCpp), Linked::Ggml);
+    let program = support::build(
+        "gguf-reader",
+        "tests/tool/neurons/gguf_reader.c",
+        &support::ggml(Package::LlamaCpp),
+        Linked::Ggml,
+    );
     let expected = "general.architecture generic.gpu_index\ngeneric.gpu_index.block_count 4\nsplit.vram_capacity 5500000\n\
                     blk.0.gpu_idx 1024 512\nblk.0.gpu_bucket 512 258327\n\
                     blk.1.gpu_idx 1024 1024\nblk.1.gpu_bucket 1024 523776\n\

@@ -6,7 +6,7 @@ use lastuse_neurons::division::{
 use lastuse_neurons::gpuidx::IndexRule;
 
 /// The guide has a table of shapes.
-const PAGE: &str = include_str!("../../../docs/neurons.md");
+const PAGE: &str = include_str!("../../../../docs/neurons.md");
 
 /// A row of the table: the name, n_embd, n_ff, layers, whether there is a gate, and the budget.
 fn guide_row((name, embd, ff, layers, gated, budget): (&str, u64, u32, usize, bool, u64)) -> String {

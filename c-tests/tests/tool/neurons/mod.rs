@@ -4,16 +4,13 @@
 mod files;
 mod guide;
 mod refused;
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use crate::support::tool::{assert_fails, command, stderr, stdout};
 use lastuse_vendor::target_folder;
 use serde_json::{Value, json};
-use support::tool::{assert_fails, command, stderr, stdout};
 
 /// The files that PowerInfer wrote, and their input.
 fn examples() -> PathBuf {

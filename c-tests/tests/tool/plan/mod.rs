@@ -4,16 +4,14 @@ mod csv;
 mod effort;
 mod recompute;
 mod tiling;
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
+use crate::support;
+use crate::support::tool::{self, assert_fails, finish, stderr, stdout};
 use lastuse_vendor::target_folder;
 use serde_json::{Value, json};
-use support::tool::{self, assert_fails, finish, stderr, stdout};
 
 /// Returns `lastuse plan` with arguments.
 fn plan(arguments: &[&str]) -> Command {

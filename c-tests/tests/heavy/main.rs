@@ -1,0 +1,13 @@
+//! Tests that take minutes, or build ggml or llama.cpp in other ways, or need valgrind, clang, Python or Node: `cargo
+//! heavy-tests`.
+
+mod binding;
+mod installed;
+mod low_addresses;
+mod placed_devices;
+mod read_layouts;
+#[path = "../support/mod.rs"]
+mod support;
+mod tiling_kernels;
+mod uninitialized;
+mod written_layouts;

@@ -1,0 +1,14 @@
+//! The command-line tool.
+
+mod check;
+mod command_line;
+mod convert;
+mod explain;
+mod neurons;
+mod offload;
+mod plan;
+mod run;
+mod run_end;
+mod run_report;
+#[path = "../support/mod.rs"]
+mod support;
