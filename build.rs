@@ -94,11 +94,10 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 30] = [
+    const SOURCES: [&str; 29] = [
         "src/abi/process.rs",
         "src/abi/stats.rs",
         "src/abi/settings.rs",
-        "src/abi/capture.rs",
         "src/abi/retain.rs",
         "src/abi/dump.rs",
         "src/abi/set_accounting.rs",

@@ -28,6 +28,7 @@
 //! - [`offload`]: weights, caches and intermediates on devices, within their budgets
 //! - [`formats`]: files of graphs, plans and placement problems
 //! - [`report`]: tables, pictures and explanations for people, JSON for programs
+//! - [`settings`]: the table of settings
 //! - `ggml`: ggml's types and functions, and the allocator that uses them
 //! - `abi`: the functions that C calls
 //!
@@ -61,6 +62,8 @@ pub mod offload;
 pub mod formats;
 #[forbid(unsafe_code)]
 pub mod report;
+#[forbid(unsafe_code)]
+pub mod settings;
 mod ggml;
 mod abi;
 pub mod ffi;

@@ -489,8 +489,8 @@ CASE(files_are_written_and_never_overwritten) {
     CHECK(lastuse_accounting_text(accounting, "xml") == NULL, "no such format");
     CHECK(strstr(lastuse_last_error(), "there is no format \"xml\"; known are txt, json, html, log") != NULL, "%s",
           lastuse_last_error());
-    CHECK(!lastuse_set_accounting("/no/such/folder/x.json"), "not recorded");
-    CHECK(strstr(lastuse_last_error(), "lastuse_set_accounting: cannot write to /no/such/folder/x.json: ") != NULL, "%s",
+    CHECK(!lastuse_set("accounting", "/no/such/folder/x.json"), "not recorded");
+    CHECK(strstr(lastuse_last_error(), "lastuse_set: accounting: cannot write to /no/such/folder/x.json: ") != NULL, "%s",
           lastuse_last_error());
     lastuse_accounting_free(accounting);
 }
@@ -506,11 +506,11 @@ CASE(recorded_buffers_are_counted) {
     ggml_backend_buffer_type_t type  = dummy_buft_type(&dummy);
     ggml_backend_buffer_t      early = ggml_backend_buft_alloc_buffer(type, 64);
     CHECK(!lastuse_buffer_note(early, 64, false), "nothing is recorded");
-    CHECK(strstr(lastuse_last_error(), "nothing is recorded: call lastuse_set_accounting") != NULL, "%s", lastuse_last_error());
+    CHECK(strstr(lastuse_last_error(), "nothing is recorded: set LASTUSE_ACCOUNTING, or call ") != NULL, "%s", lastuse_last_error());
     CHECK(!lastuse_buffer_note_free(early), "nothing is recorded");
     ggml_backend_buffer_free(early);
 
-    CHECK(lastuse_set_accounting("/dev/null"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("accounting", "/dev/null"), "%s", lastuse_last_error());
     struct layer          layer = layer_of(2);
     ggml_backend_buffer_t weights;
     ggml_backend_buffer_t caches;
@@ -540,14 +540,14 @@ CASE(recorded_buffers_are_counted) {
     lastuse_buffer_note_free(caches);
     ggml_backend_buffer_free(caches);
     check_total(&params, "CPU", 0);
-    CHECK(lastuse_set_accounting(NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_set("accounting", NULL), "%s", lastuse_last_error());
     layer_free(&layer);
 }
 
 // The plan of a scheduler is recorded with its copies, and with the device that executes each node.
 CASE(recorded_graphs_of_schedulers_have_devices) {
     static struct scheduled it;
-    CHECK(lastuse_set_accounting("/dev/null"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("accounting", "/dev/null"), "%s", lastuse_last_error());
     schedule(&it);
     ggml_backend_buffer_t outputs = ggml_backend_buft_alloc_buffer(it.devices.types[0], 100);
     CHECK(lastuse_buffer_note(outputs, 100, false), "%s", lastuse_last_error());
@@ -563,7 +563,7 @@ CASE(recorded_graphs_of_schedulers_have_devices) {
     lastuse_accounting_free(accounting);
     CHECK(lastuse_buffer_note_free(outputs), "%s", lastuse_last_error());
     ggml_backend_buffer_free(outputs);
-    CHECK(lastuse_set_accounting(NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_set("accounting", NULL), "%s", lastuse_last_error());
     scheduled_free(&it);
 }
 
@@ -593,7 +593,7 @@ static void * plan_and_free(void * user_data) {
 // Threads plan and free while another one queries the memory held.
 CASE(threads_allocate_meanwhile) {
     pthread_t threads[THREADS];
-    CHECK(lastuse_set_accounting("/dev/null"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("accounting", "/dev/null"), "%s", lastuse_last_error());
     for (int i = 0; i < THREADS; i++) {
         CHECK(pthread_create(&threads[i], NULL, plan_and_free, NULL) == 0, "no thread");
     }
@@ -607,7 +607,7 @@ CASE(threads_allocate_meanwhile) {
         pthread_join(threads[i], NULL);
     }
     check_total(&params, "CPU", 0);
-    CHECK(lastuse_set_accounting(NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_set("accounting", NULL), "%s", lastuse_last_error());
 }
 
 // A buffer type of the program that uses lastuse when it is asked for its name: it allocates the first time, and frees the
@@ -652,7 +652,7 @@ CASE(buffer_types_may_use_lastuse_when_they_are_asked) {
     ggml_gallocr_t galloc    = ggml_gallocr_new(dummy_buft_type(&using.asked));
     CHECK(ggml_gallocr_alloc_graph(galloc, layer.graph), "not allocated");
     using.asked.type.iface.get_name = uses_lastuse;
-    CHECK(lastuse_set_accounting("/dev/null"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("accounting", "/dev/null"), "%s", lastuse_last_error());
     CHECK(using.calls > 0, "the type was not asked");
     int calls = using.calls;
     for (int round = 0; round < 2; round++) {
@@ -663,7 +663,7 @@ CASE(buffer_types_may_use_lastuse_when_they_are_asked) {
     using.is_busy = true;
     struct lastuse_accounting_params params = no_params();
     check_total(&params, "CPU", using.asked.live_bytes + (using.galloc == NULL ? 0 : ggml_gallocr_get_buffer_size(using.galloc, 0)));
-    CHECK(lastuse_set_accounting(NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_set("accounting", NULL), "%s", lastuse_last_error());
     ggml_gallocr_free(using.galloc);
     ggml_gallocr_free(galloc);
     for (int i = 0; i < 4; i++) {

@@ -15,16 +15,24 @@
 #include "plan_check.h"
 #include "rule_graphs.h"
 
-#define AMPLE 20000000 // more than the hard graph needs to get to its lower bound
-#define LEAST 1        // next to nothing
+#define AMPLE "20000000" // more than the hard graph needs to get to its lower bound
+#define LEAST "1"        // next to nothing
 
 static ggml_gallocr_t new_allocator(void) {
     return ggml_gallocr_new(ggml_backend_cpu_buffer_type());
 }
 
-static ggml_gallocr_t new_allocator_with(uint64_t effort) {
+static void set_effort(ggml_gallocr_t galloc, const char * effort) {
+    CHECK(lastuse_gallocr_set(galloc, "effort", effort), "%s", lastuse_last_error());
+}
+
+static void set_effort_of_the_process(const char * effort) {
+    CHECK(lastuse_set("effort", effort), "%s", lastuse_last_error());
+}
+
+static ggml_gallocr_t new_allocator_with(const char * effort) {
     ggml_gallocr_t galloc = new_allocator();
-    lastuse_gallocr_set_effort(galloc, effort);
+    set_effort(galloc, effort);
     return galloc;
 }
 
@@ -46,7 +54,7 @@ static size_t size_by_default(void) {
     return size_by(new_allocator());
 }
 
-static size_t size_with(uint64_t effort) {
+static size_t size_with(const char * effort) {
     return size_by(new_allocator_with(effort));
 }
 
@@ -102,7 +110,7 @@ CASE(more_effort_never_needs_more_memory) {
         struct built   built  = graph_of_lifetimes(seed);
         ggml_gallocr_t galloc = new_allocator();
         size_t         before = reserved(galloc, built);
-        lastuse_gallocr_set_effort(galloc, AMPLE);
+        set_effort(galloc, AMPLE);
         size_t after = reserved(galloc, built);
         CHECK(after <= before, "seed %llu: %zu bytes after %zu", (unsigned long long) seed, after, before);
         smaller += after < before;
@@ -123,11 +131,11 @@ CASE(effort_changes_from_the_next_plan_on) {
     CHECK(reserved(galloc, built) == more, "the effort is not the default");
     uint64_t plans = lastuse_plan_count();
     CHECK(reserved(galloc, built) == more && lastuse_plan_count() == plans, "the plan is not remembered");
-    lastuse_gallocr_set_effort(galloc, AMPLE);
+    set_effort(galloc, AMPLE);
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == more, "the buffer has changed before a new plan");
     CHECK(reserved(galloc, built) == less && lastuse_plan_count() == plans + 1, "the old plan was used");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == more, "the buffer has shrunk");
-    lastuse_gallocr_set_effort(galloc, 0);
+    set_effort(galloc, "0");
     CHECK(reserved(galloc, built) == more, "0 is not the default");
     ggml_gallocr_free(galloc);
     built_free(built);
@@ -140,7 +148,7 @@ CASE(several_types_need_a_reserve) {
     struct built               built    = hard_graph();
     ggml_gallocr_t             galloc   = ggml_gallocr_new_n(types, 2);
     reserved(galloc, built);
-    lastuse_gallocr_set_effort(galloc, AMPLE);
+    set_effort(galloc, AMPLE);
     CHECK(!ggml_gallocr_alloc_graph(galloc, built.graph), "a plan was there");
     CHECK(reserved(galloc, built) == size_with(AMPLE), "the old plan was used");
     CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
@@ -151,14 +159,14 @@ CASE(several_types_need_a_reserve) {
 // Each setting leaves the other as it is.
 CASE(rules_and_effort_do_not_mix) {
     ggml_gallocr_t galloc = new_allocator_with(AMPLE);
-    CHECK(lastuse_gallocr_set_rules(galloc, "ggml"), "ggml is known");
+    CHECK(lastuse_gallocr_set(galloc, "rules", "ggml"), "ggml is known");
     struct built hard = hard_graph();
     struct built norm = graph_with_norm();
     CHECK(reserved(galloc, hard) == size_with(AMPLE), "new rules have changed the effort");
     size_t by_ggml = reserved(galloc, norm);
-    lastuse_gallocr_set_effort(galloc, LEAST);
+    set_effort(galloc, LEAST);
     CHECK(reserved(galloc, norm) == by_ggml, "a new effort has changed the rules");
-    CHECK(lastuse_gallocr_set_rules(galloc, "all"), "all is known");
+    CHECK(lastuse_gallocr_set(galloc, "rules", "all"), "all is known");
     CHECK(reserved(galloc, norm) < by_ggml, "the rules make no difference");
     ggml_gallocr_free(galloc);
     built_free(hard);
@@ -171,12 +179,12 @@ CASE(effort_of_the_process_is_that_of_new_allocators) {
     ggml_gallocr_t old  = new_allocator();
     CHECK(less < more, "the graph is easy");
     CHECK(default_size_in_scheduler() == more, "a scheduler's allocator has another effort");
-    lastuse_set_effort(AMPLE);
+    set_effort_of_the_process(AMPLE);
     CHECK(size_by_default() == less, "a new allocator has another effort");
     CHECK(default_size_in_scheduler() == less, "a new scheduler's allocator has another effort");
     CHECK(size_by(old) == more, "the effort of an allocator that was there has changed");
-    CHECK(size_with(0) == more, "an allocator's own effort counts more, and 0 is the default");
-    lastuse_set_effort(0);
+    CHECK(size_with("0") == more, "an allocator's own effort counts more, and 0 is the default");
+    set_effort_of_the_process("0");
     CHECK(size_by_default() == more, "0 is not the default");
 }
 
@@ -186,11 +194,11 @@ CASE(reorder_plans_with_the_effort_of_the_process) {
     struct built                  built  = hard_graph();
     for (int has_type = 0; has_type < 2; has_type++) {
         ggml_backend_buffer_type_t type = has_type ? ggml_backend_cpu_buffer_type() : NULL;
-        lastuse_set_effort(0);
+        set_effort_of_the_process("0");
         // No node may be moved past a function of the program, and all nodes are such functions.
         CHECK(!lastuse_graph_reorder(built.graph, type, 0, &report), "the order has changed");
         CHECK(report.size_before == size_by_default(), "%zu bytes by default", report.size_before);
-        lastuse_set_effort(AMPLE);
+        set_effort_of_the_process(AMPLE);
         CHECK(!lastuse_graph_reorder(built.graph, type, 0, &report), "the order has changed");
         CHECK(report.size_before == size_with(AMPLE), "%zu bytes", report.size_before);
     }
@@ -210,8 +218,8 @@ CASE(environment_sets_effort) {
     CHECK(default_size_in_scheduler() == size, "a scheduler's allocator has another effort");
     setenv("LASTUSE_EFFORT", "1", 1);
     CHECK(size_by_default() == size, "LASTUSE_EFFORT is read once");
-    CHECK(size_with(0) > size, "0 is not lastuse's own default");
-    lastuse_set_effort(LEAST);
+    CHECK(size_with("0") > size, "0 is not lastuse's own default");
+    set_effort_of_the_process(LEAST);
     CHECK(size_by_default() == size_with(LEAST), "the program overrides the environment");
 }
 
@@ -222,7 +230,7 @@ static void default_by_environment(const char * value) {
     size_t size = size_by_default();
     log_capture_stop();
     CHECK(log.count == 0, "something is wrong: %s", log.lines[0]);
-    CHECK(size == size_with(0), "LASTUSE_EFFORT=%s has some effect", value);
+    CHECK(size == size_with("0"), "LASTUSE_EFFORT=%s has some effect", value);
 }
 
 CASE(zero_in_the_environment_is_the_default) {
@@ -244,7 +252,7 @@ static void no_effect_in_environment(const char * value) {
     log_capture_stop();
     CHECK(log.count == 1 && log_capture_has(&log, quoted), "%d lines, the first: %s", log.count, log.lines[0]);
     CHECK(log_capture_has(&log, "whole number"), "the line does not name what is expected: %s", log.lines[0]);
-    CHECK(size == size_with(0), "LASTUSE_EFFORT has some effect");
+    CHECK(size == size_with("0"), "LASTUSE_EFFORT has some effect");
 }
 
 CASE(word_in_the_environment_is_reported) {

@@ -149,7 +149,7 @@ CASE(a_word_switches_it) {
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         struct model   m      = model_new(N_TOKENS);
         ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-        CHECK(lastuse_gallocr_set_rules(galloc, words[i].rules), "%s is known", words[i].rules);
+        CHECK(lastuse_gallocr_set(galloc, "rules", words[i].rules), "%s is known", words[i].rules);
         CHECK(ggml_gallocr_alloc_graph(galloc, m.graph), "not allocated");
         check_kept(galloc, m, words[i].is_kept, words[i].rules);
     }
@@ -159,12 +159,12 @@ CASE(a_word_switches_it) {
 CASE(schedulers_need_the_word) {
     struct model m = model_new(N_TOKENS);
     CHECK(size_in_scheduler(m.graph) == SMALLER, "%zu bytes", size_in_scheduler(m.graph));
-    CHECK(lastuse_set_rules("keep-inputs"), "the rule is known");
+    CHECK(lastuse_set("rules", "keep-inputs"), "the rule is known");
     CHECK(size_in_scheduler(m.graph) == KEPT, "%zu bytes with the rule", size_in_scheduler(m.graph));
     model_free(m);
     // One backend: nothing is reserved before the first graph is allocated.
     for (int i = 0; i < 2; i++) {
-        CHECK(lastuse_set_rules(i == 0 ? "default" : "keep-inputs"), "the rule is known");
+        CHECK(lastuse_set("rules", i == 0 ? "default" : "keep-inputs"), "the rule is known");
         m                          = model_new(N_TOKENS);
         ggml_backend_t       cpu   = new_cpu(1);
         ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 256, false, false);
@@ -202,7 +202,7 @@ static int messages(ggml_backend_t cpu, enum setting setting) {
     struct model              m      = model_new(N_TOKENS);
     ggml_gallocr_t            galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     int                       count  = 0;
-    CHECK(lastuse_gallocr_set_rules(galloc, setting == KEPT_BY_RULE ? "keep-inputs" : "no-keep-inputs"), "known");
+    CHECK(lastuse_gallocr_set(galloc, "rules", setting == KEPT_BY_RULE ? "keep-inputs" : "no-keep-inputs"), "known");
     CHECK(ggml_gallocr_alloc_graph(galloc, m.graph), "not allocated");
     ggml_set_name(m.x, "the input");
     log_capture_start(&log);

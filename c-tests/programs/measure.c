@@ -125,7 +125,7 @@ CASE(rules_of_the_process_count) {
     struct dummy_types types;
     dummy_types_init(&types, 0);
     size_t with = measure(built.graph, &types, 1, NULL, NULL).sizes[0];
-    CHECK(lastuse_set_rules("none"), "a known word");
+    CHECK(lastuse_set("rules", "none"), "a known word");
     struct measured without = measure(built.graph, &types, 1, NULL, NULL);
     CHECK(without.sizes[0] > with, "%zu bytes with sharing and %zu without", with, without.sizes[0]);
     check_reserved(without, built.graph, &types, 1, NULL, NULL);

@@ -158,7 +158,7 @@ CASE(small_graphs_have_plans_of_their_own) {
     struct built   near   = transformer_new((struct shape) { .layers = LARGE, .tokens = 62, .past = 63 });
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
     // Such plans would keep all inputs that the plan of the larger graph may keep.
-    CHECK(lastuse_gallocr_set_rules(galloc, "no-keep-inputs"), "the rule is known");
+    CHECK(lastuse_gallocr_set(galloc, "rules", "no-keep-inputs"), "the rule is known");
     CHECK(ggml_gallocr_reserve(galloc, large.graph), "not reserved");
     size_t held = ggml_gallocr_get_buffer_size(galloc, 0);
     CHECK(plans_for(galloc, near, held) == 0, "a graph of nearly the planned sizes was planned");
@@ -225,7 +225,7 @@ static void set_some_rules(ggml_gallocr_t galloc, uint64_t seed) {
             strcat(strcat(text, ","), names[i]);
         }
     }
-    CHECK(lastuse_gallocr_set_rules(galloc, text), "%s is known", text);
+    CHECK(lastuse_gallocr_set(galloc, "rules", text), "%s is known", text);
 }
 
 // One change after the other, on an allocator that remembers earlier plans.

@@ -190,7 +190,7 @@ static void run_by_scheduler(ggml_backend_sched_t sched, struct training * t) {
 
 CASE(scheduler_runs_the_new_order) {
     // The reported size is that in an allocator that the program uses itself, which keeps inputs.
-    CHECK(lastuse_set_rules("keep-inputs"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("rules", "keep-inputs"), "%s", lastuse_last_error());
     ggml_backend_t                cpu    = new_cpu(1);
     ggml_backend_sched_t          first  = ggml_backend_sched_new(&cpu, NULL, 1, 2048, false, false);
     ggml_backend_sched_t          second = ggml_backend_sched_new(&cpu, NULL, 1, 2048, false, false);

@@ -19,7 +19,7 @@
 static const size_t ONE = WIDTH * sizeof(float);
 
 static void set_retain(const char * names) {
-    CHECK(lastuse_set_retain(names), "%s: %s", names, lastuse_last_error());
+    CHECK(lastuse_set("retain", names), "%s: %s", names, lastuse_last_error());
 }
 
 static size_t allocate_again(ggml_gallocr_t galloc, struct chain * chain) {
@@ -91,10 +91,10 @@ CASE(invalid_patterns) {
     static const char * const invalid[][2] = {
         { ",", "pattern 1 of \",\" is empty" },
         { "hidden-*,,kq", "pattern 2 of \"hidden-*,,kq\" is empty" },
-        { "\xff", "names is not UTF-8" },
+        { "\xff", "is not UTF-8" },
     };
     for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++) {
-        CHECK(!lastuse_set_retain(invalid[i][0]), "%s is taken", invalid[i][0]);
+        CHECK(!lastuse_set("retain", invalid[i][0]), "%s is taken", invalid[i][0]);
         CHECK(strstr(lastuse_last_error(), invalid[i][1]) != NULL, "%s", lastuse_last_error());
         CHECK(allocate_again(galloc, &chain) == 2 * ONE, "the names have changed");
     }
@@ -163,7 +163,7 @@ CASE(schedulers) {
 CASE(guarded) {
     ggml_backend_t cpu   = new_cpu(1);
     struct chain   chain = chain_of(WIDTH);
-    CHECK(lastuse_set_verify("memory"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("verify", "memory"), "%s", lastuse_last_error());
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     set_retain("hidden-*");
     CHECK(allocate_again(galloc, &chain) == CHAIN * ONE, "all but the input");

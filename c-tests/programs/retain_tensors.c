@@ -239,7 +239,7 @@ CASE(rebuilt_in_the_same_memory) {
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t galloc = new_allocator();
     // Within the memory of a larger graph, all inputs would be kept.
-    CHECK(lastuse_gallocr_set_rules(galloc, "no-keep-inputs"), "%s", lastuse_last_error());
+    CHECK(lastuse_gallocr_set(galloc, "rules", "no-keep-inputs"), "%s", lastuse_last_error());
     retain(galloc, chain.nodes[2]);
     const struct ggml_tensor * address = chain.nodes[2];
     CHECK(allocate(galloc, chain.graph) == 2 * ONE, "retained");

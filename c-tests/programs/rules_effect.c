@@ -17,7 +17,7 @@
 
 static ggml_gallocr_t new_allocator(const char * rules) {
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(lastuse_gallocr_set_rules(galloc, rules), "%s is known", rules);
+    CHECK(lastuse_gallocr_set(galloc, "rules", rules), "%s is known", rules);
     return galloc;
 }
 

@@ -62,7 +62,7 @@ static struct places places_by(ggml_gallocr_t galloc) {
 
 static struct places places_in(ggml_backend_buffer_type_t type, const char * rules) {
     ggml_gallocr_t galloc = ggml_gallocr_new(type);
-    CHECK(rules == NULL || lastuse_gallocr_set_rules(galloc, rules), "%s is known", rules);
+    CHECK(rules == NULL || lastuse_gallocr_set(galloc, "rules", rules), "%s is known", rules);
     return places_by(galloc);
 }
 
@@ -246,7 +246,7 @@ static size_t size_by_default(void) {
 
 static size_t size_with(const char * rules) {
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(lastuse_gallocr_set_rules(galloc, rules), "%s is known", rules);
+    CHECK(lastuse_gallocr_set(galloc, "rules", rules), "%s is known", rules);
     return size_of(galloc);
 }
 
@@ -289,18 +289,18 @@ CASE(wrong_words_are_refused) {
     ggml_gallocr_t            galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     struct built              built  = graph_with_norm();
     size_t                    size   = size_with("ggml");
-    CHECK(lastuse_gallocr_set_rules(galloc, "ggml"), "ggml is known");
+    CHECK(lastuse_gallocr_set(galloc, "rules", "ggml"), "ggml is known");
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     uint64_t plans = lastuse_plan_count();
     for (size_t i = 0; i < sizeof(WRONG) / sizeof(WRONG[0]); i++) {
         char text[64];
         snprintf(text, sizeof(text), "all,%s,views", WRONG[i]);
         log_capture_start(&log);
-        CHECK(!lastuse_gallocr_set_rules(galloc, text), "%s was accepted", text);
+        CHECK(!lastuse_gallocr_set(galloc, "rules", text), "%s was accepted", text);
         log_capture_stop();
         check_report(&log, WRONG[i]);
         log_capture_start(&log);
-        CHECK(!lastuse_set_rules(text), "%s was accepted", text);
+        CHECK(!lastuse_set("rules", text), "%s was accepted", text);
         log_capture_stop();
         check_report(&log, WRONG[i]);
     }
@@ -319,11 +319,11 @@ CASE(rules_change_from_the_next_plan_on) {
     size_t         more   = size_with("ggml");
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     CHECK(lastuse_gallocr_wanted_size(galloc, 0) == less, "all rules are on");
-    CHECK(lastuse_gallocr_set_rules(galloc, "ggml"), "ggml is known");
+    CHECK(lastuse_gallocr_set(galloc, "rules", "ggml"), "ggml is known");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == less, "the buffer has changed before a new plan");
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == more, "the old plan was used");
-    CHECK(lastuse_gallocr_set_rules(galloc, "default"), "default is known");
+    CHECK(lastuse_gallocr_set(galloc, "rules", "default"), "default is known");
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     CHECK(lastuse_gallocr_wanted_size(galloc, 0) == less, "the old plan was used");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == more, "the buffer has shrunk");
@@ -344,12 +344,12 @@ CASE(rules_of_the_process_are_those_of_new_allocators) {
     ggml_gallocr_t old      = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     size_t         in_sched = default_size_in_scheduler();
     CHECK(in_sched == all, "a scheduler's allocator has all rules: %zu, %zu bytes", in_sched, all);
-    CHECK(lastuse_set_rules("ggml"), "ggml is known");
+    CHECK(lastuse_set("rules", "ggml"), "ggml is known");
     CHECK(size_by_default() == ggml, "a new allocator has ggml's rules");
     CHECK(default_size_in_scheduler() == ggml, "a new scheduler's allocator has ggml's rules");
     CHECK(size_of(old) == all, "the rules of an allocator that was there have changed");
     CHECK(size_with("all") == all, "an allocator's own rules count more");
-    CHECK(lastuse_set_rules("default"), "default is known");
+    CHECK(lastuse_set("rules", "default"), "default is known");
     CHECK(size_by_default() == all, "back to the default");
 }
 
@@ -362,7 +362,7 @@ CASE(environment_sets_rules) {
     CHECK(size_with("ggml") == size && size_with("all") < size, "LASTUSE_RULES has no effect");
     setenv("LASTUSE_RULES", "all", 1);
     CHECK(size_by_default() == size, "LASTUSE_RULES is read once");
-    CHECK(lastuse_set_rules("default"), "default is known");
+    CHECK(lastuse_set("rules", "default"), "default is known");
     CHECK(size_by_default() == size_with("all"), "the program overrides the environment");
 }
 

@@ -479,7 +479,7 @@ CASE(one_step_takes_what_the_graph_takes) {
     lastuse_steps_free(steps);
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     // The inputs of steps are set before each run.
-    CHECK(lastuse_gallocr_set_rules(galloc, "no-keep-inputs") || !lastuse_enabled(), "%s", lastuse_last_error());
+    CHECK(lastuse_gallocr_set(galloc, "rules", "no-keep-inputs") || !lastuse_enabled(), "%s", lastuse_last_error());
     CHECK(ggml_gallocr_alloc_graph(galloc, t.graph), "the graph cannot be allocated afterwards");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == memory.whole_size || !lastuse_enabled(), "another size");
     ggml_gallocr_free(galloc);

@@ -242,7 +242,7 @@ static void run_rules_on(int n_threads, struct seeds seeds, const char * rules) 
     ggml_backend_t cpu = new_cpu(n_threads);
     for (long long seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
         ggml_gallocr_t galloc = new_allocator();
-        CHECK(lastuse_gallocr_set_rules(galloc, rules), "%s is known", rules);
+        CHECK(lastuse_gallocr_set(galloc, "rules", rules), "%s is known", rules);
         check_random_graph(cpu, galloc, (uint64_t) seed);
         check_model(cpu, galloc, (uint64_t) seed, rules);
         ggml_gallocr_free(galloc);

@@ -242,7 +242,7 @@ CASE(callbacks_get_every_node) {
 static size_t size_with(const char * rules) {
     struct built   built  = graph_in(new_room(), true);
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(lastuse_gallocr_set_rules(galloc, rules), "%s is known", rules);
+    CHECK(lastuse_gallocr_set(galloc, "rules", rules), "%s is known", rules);
     CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
     CHECK_PLAN(built.graph, "%s", rules);
     size_t size = ggml_gallocr_get_buffer_size(galloc, 0);

@@ -91,7 +91,7 @@ static void compute_guarded(ggml_backend_t cpu, const struct random_graph * g, c
 static void run(struct case_args args, int count, struct setting setting) {
     long long first = case_number(args, 0, 1);
     long long end   = first + case_number(args, 1, count);
-    CHECK(lastuse_set_verify("memory"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("verify", "memory"), "%s", lastuse_last_error());
     ggml_backend_t cpu = new_cpu(setting.n_threads);
     for (long long seed = first; seed < end; seed++) {
         struct random_graph g     = random_graph_new((uint64_t) seed, setting.options);
@@ -141,7 +141,7 @@ CASE(upstream_allocator) {
 
 // Plans of several buffers, and of graphs that cannot be computed, are simulated when they are allocated
 CASE(oddities) {
-    CHECK(lastuse_set_verify("plan"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("verify", "plan"), "%s", lastuse_last_error());
     struct random_graph_options options = {
         .markers = true, .early_markers = true, .split_copies = true, .unlisted_leafs = true,
     };
@@ -278,7 +278,7 @@ static void write_elsewhere(struct ggml_tensor * dst, const struct ggml_tensor *
 }
 
 CASE(functions_of_the_program_may_be_trusted) {
-    CHECK(lastuse_set_verify("memory,no-custom"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("verify", "memory,no-custom"), "%s", lastuse_last_error());
     struct built         b = built_new(16, 65536);
     struct ggml_tensor * x = new_input(b.ctx, 8, 8);
     struct ggml_tensor * y = new_input(b.ctx, 8, 8);
@@ -308,7 +308,7 @@ CASE(marked_weights_are_skipped_and_logged_once) {
     struct log_capture log;
     set_leaf_values(b.graph, 1);
     for (int guarded = 0; guarded < 2; guarded++) {
-        CHECK(lastuse_set_verify(guarded ? "weights" : "memory"), "%s", lastuse_last_error());
+        CHECK(lastuse_set("verify", guarded ? "weights" : "memory"), "%s", lastuse_last_error());
         log_capture_start(&log);
         CHECK(lastuse_graph_compute_guarded(cpu, b.graph) == GGML_STATUS_SUCCESS, "it is computed");
         log_capture_stop();
@@ -325,7 +325,7 @@ CASE(marked_weights_are_skipped_and_logged_once) {
 }
 
 CASE(words) {
-    CHECK(!lastuse_set_verify("plan,memroy"), "a word is unknown");
+    CHECK(!lastuse_set("verify", "plan,memroy"), "a word is unknown");
     CHECK(strstr(lastuse_last_error(), "\"memroy\" is unknown; expected off, plan, memory") != NULL, "%s",
           lastuse_last_error());
     struct lastuse_guard_params params = { .struct_size = sizeof(params), .words = "wieghts" };
@@ -335,7 +335,7 @@ CASE(words) {
 }
 
 CASE(graphs_of_many_shapes_pass) {
-    CHECK(lastuse_set_verify("plan"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("verify", "plan"), "%s", lastuse_last_error());
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     for (int tokens = 1; tokens < 6; tokens++) {
         for (int again = 0; again < 3; again++) {
@@ -350,7 +350,7 @@ CASE(graphs_of_many_shapes_pass) {
 
 // A graph that the program keeps is refused once its memory is freed, and right again after a new allocation
 CASE(kept_graph_is_found_in_freed_memory) {
-    CHECK(lastuse_set_verify("memory"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("verify", "memory"), "%s", lastuse_last_error());
     struct chain   c     = chain_new();
     struct built   large = built_new(16, 1024);
     struct ggml_tensor * x = new_input(large.ctx, 1024, 1024);
@@ -375,7 +375,7 @@ CASE(kept_graph_is_found_in_freed_memory) {
 CASE(memory_is_used_again) {
     struct built b = built_new(16, 65536);
     for (int round = 0; round < 60; round++) {
-        CHECK(lastuse_set_verify(round % 3 == 2 ? "off" : "memory"), "%s", lastuse_last_error());
+        CHECK(lastuse_set("verify", round % 3 == 2 ? "off" : "memory"), "%s", lastuse_last_error());
         ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
         for (int graph = 0; graph < 4; graph++) {
             b = built_again(b);

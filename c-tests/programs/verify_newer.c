@@ -18,7 +18,7 @@ struct placed {
 };
 
 static struct placed place(struct ggml_context * ctx, struct ggml_tensor * out) {
-    CHECK(lastuse_set_verify("memory"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("verify", "memory"), "%s", lastuse_last_error());
     struct placed p = { .ctx = ctx, .graph = ggml_new_graph(ctx), .out = out, .cpu = new_cpu(1) };
     ggml_set_output(out);
     ggml_build_forward_expand(p.graph, out);
@@ -224,7 +224,7 @@ static struct ggml_tensor * new_weight(struct ggml_context * ctx, ggml_backend_b
 // As a cache of experts: a scheduler's callback writes into a buffer of weights while a graph runs
 CASE(weights_are_written_while_a_graph_runs) {
     static struct separate_backends separate;
-    CHECK(lastuse_set_verify("weights"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("verify", "weights"), "%s", lastuse_last_error());
     separate_backends_init(&separate, 1);
     struct ggml_context * ctx     = no_alloc_context(1 << 20);
     struct experts        experts = { .bank = new_weight(ctx, separate.types[0], 8) };

@@ -12,8 +12,7 @@
 #pragma weak lastuse_graph_recompute
 #pragma weak lastuse_graph_reorder
 #pragma weak lastuse_last_error
-#pragma weak lastuse_set_dump
-#pragma weak lastuse_set_retain
+#pragma weak lastuse_set
 #pragma weak lastuse_steps_compute
 #pragma weak lastuse_steps_free
 #pragma weak lastuse_steps_new
@@ -49,20 +48,20 @@ static void set_outputs(struct ggml_context * ctx, struct ggml_cgraph * graph) {
 
 static void retain(const char * folder) {
     (void) folder;
-    CHECK(lastuse_set_retain(LAYER "?"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("retain", LAYER "?"), "%s", lastuse_last_error());
 }
 
 // everything: every intermediate can be read after the run, to debug a model
 
 static void retain_everything(const char * folder) {
     (void) folder;
-    CHECK(lastuse_set_retain("*"), "%s", lastuse_last_error());
+    CHECK(lastuse_set("retain", "*"), "%s", lastuse_last_error());
 }
 
 // dump: values are written to files each time that a graph is computed
 
 static void dump(const char * folder) {
-    CHECK(lastuse_set_dump(LAYER "?", folder), "%s", lastuse_last_error());
+    CHECK(lastuse_set("dump_dir", folder) && lastuse_set("dump", LAYER "?"), "%s", lastuse_last_error());
 }
 
 static void before_dump(struct ggml_cgraph * graph) {

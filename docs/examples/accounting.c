@@ -10,12 +10,6 @@
 #include "ggml.h"
 #include "lastuse.h"
 
-void example_of_lastuse_set_accounting(struct ggml_context * ctx, ggml_backend_t backend) {
-    GGML_ASSERT(!lastuse_set_accounting("/no/such/folder/memory.json"));
-    printf("nothing is recorded: %s\n", lastuse_last_error());
-    GGML_ASSERT(lastuse_set_accounting(NULL) == lastuse_enabled());
-}
-
 void example_of_lastuse_buffer_note(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_backend_buffer_t outputs = ggml_backend_alloc_buffer(backend, 4096);
     GGML_ASSERT(!lastuse_buffer_note(outputs, 4096, false)); // nothing is recorded

@@ -10,12 +10,6 @@
 #include "ggml.h"
 #include "lastuse.h"
 
-void example_of_lastuse_set_dump(struct ggml_context * ctx, ggml_backend_t backend) {
-    GGML_ASSERT(!lastuse_set_dump("l_out-*", "/dev/null/dump")); // not a folder
-    printf("nothing is dumped: %s\n", lastuse_last_error());
-    GGML_ASSERT(lastuse_set_dump(NULL, NULL) == lastuse_enabled()); // no names
-}
-
 void example_of_lastuse_graph_dump_begin(struct ggml_context * ctx, ggml_backend_t backend) {
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
     struct ggml_tensor * t = ggml_neg(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 8));
@@ -24,7 +18,7 @@ void example_of_lastuse_graph_dump_begin(struct ggml_context * ctx, ggml_backend
 }
 
 void example_of_lastuse_graph_dump(struct ggml_context * ctx, ggml_backend_t backend) {
-    GGML_ASSERT(lastuse_set_dump("square,sum", "dumped") == lastuse_enabled()); // before the graph is allocated
+    GGML_ASSERT((lastuse_set("dump_dir", "dumped") && lastuse_set("dump", "square,sum")) == lastuse_enabled()); // before the graph is allocated
     ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
     struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
     ggml_set_input(input);
@@ -40,6 +34,6 @@ void example_of_lastuse_graph_dump(struct ggml_context * ctx, ggml_backend_t bac
     size_t files = 0;
     GGML_ASSERT(lastuse_graph_dump(graph, &files) == lastuse_enabled());
     GGML_ASSERT(files == 2 || !lastuse_enabled()); // dumped/run-00001/node-00000-square.npy, and that of the sum
-    lastuse_set_dump(NULL, NULL);
+    lastuse_set("dump", NULL);
     ggml_gallocr_free(galloc);
 }

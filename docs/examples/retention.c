@@ -54,19 +54,3 @@ void example_of_lastuse_tensor_release(struct ggml_context * ctx, ggml_backend_t
     ggml_gallocr_free(galloc);
 }
 
-void example_of_lastuse_set_retain(struct ggml_context * ctx, ggml_backend_t backend) {
-    ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-    struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-    ggml_set_input(input);
-    struct ggml_tensor * hidden = ggml_set_name(ggml_scale(ctx, input, 2.0f), "hidden-0");
-    struct ggml_cgraph * graph  = ggml_new_graph(ctx);
-    ggml_build_forward_expand(graph, ggml_sqr(ctx, hidden));
-
-    bool is_retained = lastuse_set_retain("hidden-*"); // false if lastuse is not enabled
-    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-    GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-    GGML_ASSERT(!is_retained || hidden->data != ggml_graph_node(graph, -1)->data);
-    GGML_ASSERT(!lastuse_set_retain("hidden-*,,")); // a pattern is empty
-    lastuse_set_retain("");
-    ggml_gallocr_free(galloc);
-}

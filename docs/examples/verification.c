@@ -10,15 +10,6 @@
 #include "ggml.h"
 #include "lastuse.h"
 
-void example_of_lastuse_set_verify(struct ggml_context * ctx, ggml_backend_t backend) {
-    GGML_ASSERT(lastuse_set_verify("plan"));
-    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // its graphs are verified
-    GGML_ASSERT(!lastuse_enabled() || !lastuse_set_verify("everything")); // unknown word
-    GGML_ASSERT(!lastuse_enabled() || strstr(lastuse_last_error(), "everything") != NULL);
-    GGML_ASSERT(lastuse_set_verify("off")); // for later allocators
-    ggml_gallocr_free(galloc);
-}
-
 void example_of_lastuse_graph_verify(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
     struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
@@ -38,9 +29,9 @@ void example_of_lastuse_graph_verify(struct ggml_context * ctx, ggml_backend_t b
 }
 
 void example_of_lastuse_guard_new(struct ggml_context * ctx, ggml_backend_t backend) {
-    lastuse_set_verify("memory"); // later schedulers inform guards which memory is free
+    lastuse_set("verify", "memory"); // later schedulers inform guards which memory is free
     ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, GGML_DEFAULT_GRAPH_SIZE, false, true);
-    lastuse_set_verify("off");
+    lastuse_set("verify", "off");
     struct lastuse_guard * guard = lastuse_guard_new(NULL);
     GGML_ASSERT(guard != NULL);
     ggml_backend_sched_set_eval_callback(sched, lastuse_guard_eval, guard);
@@ -94,9 +85,9 @@ void example_of_lastuse_graph_compute_guarded(struct ggml_context * ctx, ggml_ba
 }
 
 void example_of_lastuse_guard_check_graph(struct ggml_context * ctx, ggml_backend_t backend) {
-    lastuse_set_verify("memory"); // later allocators record where they put tensors
+    lastuse_set("verify", "memory"); // later allocators record where they put tensors
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-    lastuse_set_verify("off");
+    lastuse_set("verify", "off");
 
     ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
     struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);

@@ -54,7 +54,7 @@ pub struct lastuse_accounting_params {
 sized_struct!(lastuse_accounting_params);
 
 /// Returns what the devices hold now, to the byte: the buffers that lastuse has allocated, those that the tensors of
-/// the given graphs and contexts lie in, and those that are given; while the process records (lastuse_set_accounting),
+/// the given graphs and contexts lie in, and those that are given; while the process records (lastuse_set: accounting),
 /// also what it has recorded. The caller frees it with lastuse_accounting_free. Returns NULL if a buffer in buffers
 /// combines several, or if lastuse does not know the layout of this ggml.
 ///

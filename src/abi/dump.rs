@@ -1,45 +1,13 @@
-//! `lastuse_set_dump`, `lastuse_graph_dump_begin`, `lastuse_graph_dump`: writing the values of tensors to files.
+//! `lastuse_graph_dump_begin`, `lastuse_graph_dump`: writing the values of tensors to files.
 
-use std::ffi::{CStr, OsStr, c_char};
-use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 
-use crate::ggml::{DumpSetting, begin_dump, dump_graph, dumps, ggml_cgraph, log_error};
-use crate::graph::NamePattern;
+use crate::ggml::{begin_dump, dump_graph, ggml_cgraph};
 
 use super::abort::{abort_on_panic, required};
-use super::enabled::{check_enabled_or_not_loaded, is_enabled};
+use super::enabled::is_enabled;
 use super::ggml_of_arguments::{ggml_of_graph, runtime_or_fail};
-use super::last_error::{fail, set_last_error};
-
-/// Sets the names of tensors whose values lastuse_graph_dump writes to files, and the folder of these files.
-/// LASTUSE_DUMP and LASTUSE_DUMP_DIR set them at the start.
-///
-/// pattern is a list of names as for lastuse_set_retain; the tensors are retained in every graph that is planned from
-/// now on. NULL or an empty string ends that. dir is created if it is missing; NULL stands for "lastuse-dump" in the
-/// working directory. The strings are copied. Returns false and changes nothing if pattern is not valid, the folder
-/// cannot be written to or lastuse is not enabled.
-///
-/// # Safety
-/// `pattern` and `dir` are NULL, or strings that end in NUL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lastuse_set_dump(pattern: *const c_char, dir: *const c_char) -> bool {
-    const NAME: &str = "lastuse_set_dump";
-    abort_on_panic(|| {
-        if let Err(why) = check_enabled_or_not_loaded() {
-            fail(NAME, &why);
-            return false;
-        }
-        // SAFETY: a string, as the caller guarantees.
-        let pattern = (!pattern.is_null()).then(|| unsafe { CStr::from_ptr(pattern) }.to_string_lossy());
-        // SAFETY: a string, as the caller guarantees.
-        let dir = (!dir.is_null()).then(|| OsStr::from_bytes(unsafe { CStr::from_ptr(dir) }.to_bytes()));
-        // The environment, which is read once, must not override a call before the first graph.
-        dumps().follow_environment(log_error);
-        let setting = parse_setting(NAME, pattern.as_deref().unwrap_or_default(), dir);
-        setting.map(|setting| dumps().set(setting)).is_some()
-    })
-}
+use super::last_error::set_last_error;
 
 /// Prepares a graph for lastuse_graph_dump, before it is computed: flags the tensors that will be dumped as outputs, so
 /// that no backend leaves out their results, as it may when it fuses a node with the next one. Without this call, files
@@ -60,7 +28,7 @@ pub unsafe extern "C" fn lastuse_graph_dump_begin(graph: *mut ggml_cgraph) -> bo
 }
 
 /// Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes and
-/// inputs whose names lastuse_set_dump selects. Each call writes to the next free folder, "run-00001" and so on, with
+/// inputs whose names lastuse_set("dump", ...) selects. Each call writes to the next free folder, "run-00001" and so on, with
 /// an "index.jsonl" (docs/inspecting.md). Asynchronous backends must be synchronized before. n_written may be NULL;
 /// otherwise it gets the number of arrays. Returns false if a tensor could not be written (the others were), if no
 /// names are set, and if lastuse is not enabled or does not know the layout of this ggml.
@@ -90,14 +58,4 @@ pub unsafe extern "C" fn lastuse_graph_dump(graph: *mut ggml_cgraph, n_written: 
         }
         dumped.inspect_err(|why| set_last_error(NAME, why)).is_ok()
     })
-}
-
-/// Returns the setting, or none for an empty pattern; `None`, with the last error set and logged, if it is not valid.
-fn parse_setting(function: &str, pattern: &str, dir: Option<&OsStr>) -> Option<Option<DumpSetting>> {
-    let pattern: NamePattern = pattern.parse().inspect_err(|invalid| fail(function, invalid)).ok()?;
-    if pattern.is_empty() {
-        return Some(None);
-    }
-    let setting = DumpSetting::new(pattern, dir.filter(|dir| !dir.is_empty()));
-    setting.inspect_err(|error| fail(function, error)).ok().map(Some)
 }

@@ -11,7 +11,7 @@ use super::abort::{abort_on_panic, abort_on_violation, required};
 
 /// Checks that all tensors of a graph are in memory that was not freed, where its latest allocation has put them:
 /// before a graph is computed that a program keeps. Otherwise ends in ggml's abort, with tensor and buffer. Checks
-/// graphs allocated by lastuse since an allocator was created with the word "memory" (lastuse_set_verify); others pass.
+/// graphs allocated by lastuse since an allocator was created with the word "memory" (lastuse_set: verify); others pass.
 /// Buffers of the program count if it calls lastuse_buffer_note and lastuse_buffer_note_free.
 ///
 /// # Safety

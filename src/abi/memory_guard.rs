@@ -31,7 +31,7 @@ pub struct lastuse_guard([u8; 0]);
 pub struct lastuse_guard_params {
     /// sizeof(struct lastuse_guard_params).
     pub struct_size: usize,
-    /// Words of lastuse_set_verify, of which "weights" and "no-custom" affect a guard; NULL: none.
+    /// Words of lastuse_set("verify", ...), of which "weights" and "no-custom" affect a guard; NULL: none.
     pub words: *const c_char,
     /// A callback of the program, called as it would be without the guard; or NULL.
     pub next: Option<unsafe extern "C" fn(t: *mut ggml_tensor, ask: bool, user_data: *mut c_void) -> bool>,
@@ -46,7 +46,7 @@ sized_struct!(lastuse_guard_params);
 /// ggml's abort. The caller frees it with lastuse_guard_free, after the scheduler.
 ///
 /// A debugging aid: each node is computed alone, and all host memory that the graph uses is compared with a copy. Free
-/// memory is known for allocators created with the word "memory" (lastuse_set_verify). See docs/verification.md. params
+/// memory is known for allocators created with the word "memory" (lastuse_set: verify). See docs/verification.md. params
 /// may be NULL. Returns NULL if a word is unknown or lastuse does not know the layout of this ggml.
 ///
 /// # Safety

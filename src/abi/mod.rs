@@ -30,7 +30,6 @@ mod gallocr_size;
 // lastuse.h: the process.
 mod accounting;
 mod accounting_report;
-mod capture;
 mod dump;
 mod process;
 mod retain;

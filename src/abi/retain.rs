@@ -1,14 +1,10 @@
-//! `lastuse_tensor_retain`, `lastuse_tensor_retain_until`, `lastuse_tensor_release` and `lastuse_set_retain`: tensors that
-//! stay readable after their last use.
+//! `lastuse_tensor_retain`, `lastuse_tensor_retain_until`, `lastuse_tensor_release`: tensors that stay readable after their last use.
 
-use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;
 
-use crate::ggml::{TensorRef, ggml_gallocr, ggml_tensor, set_retain};
-use crate::graph::NamePattern;
+use crate::ggml::{TensorRef, ggml_gallocr, ggml_tensor};
 
 use super::abort::{abort_on_panic, required};
-use super::enabled::is_enabled;
 use super::graph_allocator::lastuse_allocator;
 use super::last_error::fail;
 
@@ -17,7 +13,7 @@ use super::last_error::fail;
 /// may be larger than that of ggml's own allocator.
 ///
 /// Lasts until lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. With several
-/// buffers, the graph must be reserved anew (docs/retention.md). For allocators of schedulers, use lastuse_set_retain.
+/// buffers, the graph must be reserved anew (docs/retention.md). For allocators of schedulers, use lastuse_set.
 /// Returns false if lastuse has not created galloc, or if only parts of t are computed since lastuse_graph_tile.
 ///
 /// # Safety
@@ -64,7 +60,7 @@ pub unsafe extern "C" fn lastuse_tensor_retain_until(
 }
 
 /// Ends lastuse_tensor_retain and lastuse_tensor_retain_until for t, in the graphs that galloc plans from now on. What
-/// lastuse_set_retain names stays retained. Returns false if t is not retained by these calls.
+/// lastuse_set names stays retained. Returns false if t is not retained by these calls.
 ///
 /// # Safety
 /// `galloc` is a live allocator that no other thread uses, and `t` is live.
@@ -80,40 +76,4 @@ pub unsafe extern "C" fn lastuse_tensor_release(galloc: *mut ggml_gallocr, t: *m
         let Some(allocator) = allocator else { return false };
         allocator.release(tensor).inspect_err(|why| fail(NAME, why)).is_ok()
     })
-}
-
-/// Keeps all tensors with matching names readable to the end of the run, as lastuse_tensor_retain does, in all graphs
-/// that lastuse plans from now on: by existing and later allocators, those of schedulers included, and by
-/// lastuse_graph_measure and the like. LASTUSE_RETAIN sets the names at the start.
-///
-/// names is a list of patterns separated by commas, "l_out-*,kq*": * stands for any characters or none, ? for one. "*"
-/// keeps every tensor, "" none, the default. Names are those of ggml when a graph is planned (docs/retention.md).
-///
-/// Returns false and changes nothing if one of several patterns is empty, names is not UTF-8 or lastuse is not enabled.
-///
-/// # Safety
-/// `names` is a string that ends in NUL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lastuse_set_retain(names: *const c_char) -> bool {
-    const NAME: &str = "lastuse_set_retain";
-    abort_on_panic(|| {
-        if !is_enabled(NAME) {
-            return false;
-        }
-        // SAFETY: NULL or a string, as the caller guarantees.
-        unsafe { parse_names(NAME, names) }.map(set_retain).is_some()
-    })
-}
-
-/// Parses a list of patterns of names; `None`, with the last error set and logged, if it is none. Aborts if `names` is
-/// NULL.
-///
-/// # Safety
-/// `names` is NULL, or a string that ends in NUL.
-pub(super) unsafe fn parse_names(function: &str, names: *const c_char) -> Option<NamePattern> {
-    let names = required(names.cast_mut(), function, "names");
-    // SAFETY: a string, as the caller guarantees.
-    let text = unsafe { CStr::from_ptr(names.as_ptr()) };
-    let text = text.to_str().inspect_err(|error| fail(function, &format_args!("names is not UTF-8: {error}"))).ok()?;
-    NamePattern::parse(text).inspect_err(|invalid| fail(function, invalid)).ok()
 }

@@ -1,43 +1,10 @@
-//! `lastuse_set_accounting`, `lastuse_buffer_note`, `lastuse_buffer_note_free`: recording what a process allocates.
+//! `lastuse_buffer_note`, `lastuse_buffer_note_free`: recording what a process allocates.
 
-use std::ffi::{CStr, OsStr, c_char};
-use std::os::unix::ffi::OsStrExt;
-
-use crate::ggml::{
-    BufferRef, ggml_backend_buffer, ggml_of_object, log_error, note_buffer_allocated, note_buffer_freed, recorder,
-};
+use crate::ggml::{BufferRef, ggml_backend_buffer, ggml_of_object, note_buffer_allocated, note_buffer_freed, recorder};
 
 use super::abort::{abort_on_panic, required};
-use super::enabled::check_enabled_or_not_loaded;
 use super::ggml_of_arguments::runtime_or_fail;
-use super::last_error::{fail, set_last_error};
-
-/// Records from now on what the process allocates, and writes it to a file when the process exits: for each device the
-/// buffers and tensors at the moment when it held the most. LASTUSE_ACCOUNTING sets the file at the start.
-///
-/// The format follows from the ending of path: .txt, .json, .html, .log, or none for tables; "%p" stands for the number
-/// of the process. NULL or an empty string ends recording, and another call starts anew: what was recorded is then not
-/// written. The string is copied. Buffers of the program count where graphs use them, or if they are noted. Returns
-/// false and changes nothing if the file exists or cannot be written, its ending is unknown, or lastuse is not enabled.
-///
-/// # Safety
-/// `path` is NULL, or a string that ends in NUL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lastuse_set_accounting(path: *const c_char) -> bool {
-    const NAME: &str = "lastuse_set_accounting";
-    abort_on_panic(|| {
-        if let Err(why) = check_enabled_or_not_loaded() {
-            fail(NAME, &why);
-            return false;
-        }
-        // SAFETY: a string, as the caller guarantees.
-        let path = (!path.is_null()).then(|| OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
-        // The environment, which is read once, must not override a call before the first buffer.
-        recorder().follow_environment(log_error);
-        let set = recorder().set(path.filter(|path| !path.is_empty()));
-        set.inspect_err(|why| fail(NAME, why)).is_ok()
-    })
-}
+use super::last_error::set_last_error;
 
 /// Notes a buffer that the program has allocated by functions that lastuse does not replace, such as
 /// ggml_backend_alloc_buffer or ggml_backend_cpu_buffer_from_ptr. The program also notes when it frees them. asked are

@@ -30,7 +30,7 @@ pub struct lastuse_stats {
     pub bytes: u64,
     /// Of these bytes, those that no plan could have saved: the lower bound of the largest plan of each buffer.
     pub lower_bound: u64,
-    /// Graphs written to files (lastuse_set_capture).
+    /// Graphs written to files (lastuse_set: capture).
     pub captures_written: u64,
     /// Graphs that could not be written to a file.
     pub captures_failed: u64,

@@ -1,38 +1,13 @@
-//! `lastuse_set_verify` and `lastuse_graph_verify`: verifying the addresses that tensors got.
+//! `lastuse_graph_verify`: verifying the addresses that tensors got.
 
 use std::ffi::{CStr, c_char};
 use std::ptr::null_mut;
 
-use crate::ggml::{GraphRef, Verify, change_settings, ggml_cgraph, verify_graph};
+use crate::ggml::{GraphRef, Verify, ggml_cgraph, verify_graph};
 
 use super::abort::{abort_on_panic, required};
-use super::enabled::is_enabled;
 use super::ggml_of_arguments::{ggml_of_graph, runtime_or_fail};
 use super::last_error::fail;
-
-/// Sets what is verified for allocators created from now on, those of schedulers included. An error is logged and ends
-/// in ggml's abort. LASTUSE_VERIFY sets it at the start.
-///
-/// words is a list separated by commas, in any case, each of which adds to the earlier ones: "off", the default;
-/// "plan": simulates each allocated graph at its addresses; "memory": as "plan", and guards know which memory is free,
-/// freed memory included; "weights": as "memory", for weights too; "no-custom": functions of the program write
-/// anywhere.
-/// Returns false and changes nothing if a word is unknown; true, without effect, if lastuse is not enabled.
-///
-/// # Safety
-/// `words` is a string that ends in NUL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lastuse_set_verify(words: *const c_char) -> bool {
-    const NAME: &str = "lastuse_set_verify";
-    abort_on_panic(|| {
-        if !is_enabled(NAME) {
-            return true;
-        }
-        // SAFETY: NULL or a string, as the caller guarantees.
-        let verify = unsafe { parse_verify(NAME, words) };
-        verify.map(|verify| change_settings(|settings| settings.verify = verify)).is_some()
-    })
-}
 
 /// Verifies the addresses of an allocated graph, whichever allocator assigned them: simulates the graph, and returns
 /// true if no value is overwritten before its last use and no result before the end. Tensors outside of compute

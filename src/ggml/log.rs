@@ -4,7 +4,7 @@
 //! standard error, and also to ggml's logger if the program has installed its own: ggml's default logger would only
 //! print them twice.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
@@ -14,10 +14,7 @@ use crate::ggml::bindings::ggml_log_callback;
 use crate::ggml::environment::means_off;
 use crate::ggml::environment::text_of;
 use crate::ggml::linking::functions::Functions;
-
-/// The variable that sets the log level: a word for a [`Level`], or one that means off. Unset means errors and
-/// warnings.
-const LEVEL: &CStr = c"LASTUSE_LOG";
+use crate::settings::Key;
 
 /// The level of a message, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,14 +97,14 @@ fn configured_level(functions: &Functions) -> Option<Level> {
     if let Some(&level) = CONFIGURED.get() {
         return level;
     }
-    let word = text_of(LEVEL).unwrap_or_default();
+    let word = text_of(Key::Log).unwrap_or_default();
     let parsed =
         Some(word.trim()).filter(|word| !word.is_empty() && !means_off(word)).map(str::parse::<Level>).transpose();
     let level = parsed.clone().unwrap_or_default();
     let is_first = CONFIGURED.set(level).is_ok();
     if let (true, Err(unknown)) = (is_first, parsed) {
         let signature = crate::ggml::version::SIGNATURE;
-        let message = format!("{signature}{} has no effect: {unknown}\n", LEVEL.to_string_lossy());
+        let message = format!("{signature}{} has no effect: {unknown}\n", Key::Log.variable().to_string_lossy());
         write_to_ggml(functions, Level::Error, &message);
     }
     level

@@ -61,8 +61,7 @@ pub use live::buffers::BufferType;
 pub use live::runtime::Runtime;
 pub use live::tensor::{GraphRef, TensorRef};
 pub use observe::accounting::{recorder, write_accounting};
-pub use observe::capture::{Destination, captures};
-pub use observe::dump::{DumpSetting, dumps};
+pub use observe::capture::captures;
 pub use observe::statistics::totals;
 pub use observe::verify::{MemoryGuard, NextCallback, NotComputed, Verify, Violation, compute_guarded, verify_graph};
 pub use observe::verify::{
@@ -80,7 +79,7 @@ pub use process::ggml::{Ggml, NoGgml, Server};
 pub use process::original_events;
 pub use process::reached::note_reached;
 pub use process::registry::{all_ggmls, ggml_of_buffers, ggml_of_caller, ggml_of_object, ggml_of_type};
-pub use process::settings::{Settings, change_settings, effort, set_retain, settings};
+pub use process::settings::{AllocatorSetting, Settings, set, settings};
 pub use refusal::Refusal;
 pub use retention::LiveRetention;
 pub use steps::{AfterStep, Cutting, Runner, StepsError, StepwiseGraph};

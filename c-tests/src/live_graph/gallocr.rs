@@ -80,8 +80,8 @@ impl Gallocr {
 
     /// Sets the rules of an allocator of lastuse.
     fn set_rules(&self, rules: &CStr) {
-        // SAFETY: an allocator of lastuse, and a string.
-        let known = self.own.is_some_and(|own| unsafe { (own.set_rules)(self.raw, rules.as_ptr()) });
+        // SAFETY: an allocator of lastuse, and strings.
+        let known = self.own.is_some_and(|own| unsafe { (own.set)(self.raw, c"rules".as_ptr(), rules.as_ptr()) });
         assert!(known, "{rules:?} are not rules");
     }
 

@@ -91,7 +91,7 @@ functions! {
     pub struct Own {
         fn enabled = "lastuse_enabled" () -> bool;
         fn lower_bound = "lastuse_gallocr_lower_bound" (*mut ggml_gallocr, c_int) -> usize;
-        fn set_rules = "lastuse_gallocr_set_rules" (*mut ggml_gallocr, *const c_char) -> bool;
+        fn set = "lastuse_gallocr_set" (*mut ggml_gallocr, *const c_char, *const c_char) -> bool;
         fn graph_measure = "lastuse_graph_measure"
             (*mut ggml_cgraph, *const *mut ggml_backend_buffer_type, c_int, *const c_int, *const c_int, *mut usize, *mut usize)
             -> bool;

@@ -88,7 +88,9 @@ static void open_bench(struct bench * bench, uint64_t * random) {
         set_some_rules(bench->galloc, random);
     }
     if (random_chance(random, 20)) {
-        lastuse_gallocr_set_effort(bench->galloc, (uint64_t) random_below(random, 10000));
+        char units[32];
+        snprintf(units, sizeof(units), "%llu", (unsigned long long) random_below(random, 10000));
+        CHECK(lastuse_gallocr_set(bench->galloc, "effort", units), "%s", lastuse_last_error());
     }
 }
 

@@ -47,7 +47,7 @@ void set_some_rules(ggml_gallocr_t galloc, uint64_t * random) {
             strcat(strcat(text, ","), names[i]);
         }
     }
-    CHECK(lastuse_gallocr_set_rules(galloc, text), "%s is known", text);
+    CHECK(lastuse_gallocr_set(galloc, "rules", text), "%s is known", text);
 }
 
 void put_on_cpu(struct bench * bench) {

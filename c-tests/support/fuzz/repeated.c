@@ -121,7 +121,7 @@ void fuzz_repeated(ggml_backend_t cpu, uint64_t seed, uint64_t * random) {
     open(&upstream, &upstream_api, options.n_buffers, max_size);
     if (options.n_buffers > 1) {
         // Such an allocator may be that of a scheduler.
-        CHECK(lastuse_gallocr_set_rules(bench.galloc, "keep-inputs"), "the rule is known");
+        CHECK(lastuse_gallocr_set(bench.galloc, "rules", "keep-inputs"), "the rule is known");
     } else if (random_chance(random, 40)) {
         set_some_rules(bench.galloc, random);
     }

@@ -34,7 +34,7 @@ static void ask_for_totals(ggml_gallocr_t galloc) {
     struct lastuse_stats stats = { .struct_size = sizeof(stats) };
     lastuse_stats_get(&stats);
     CHECK(lastuse_plan_count() > 0, "a graph was planned");
-    CHECK(!lastuse_gallocr_set_rules(galloc, "no-such-rule"), "it is refused");
+    CHECK(!lastuse_gallocr_set(galloc, "rules", "no-such-rule"), "it is refused");
     CHECK(lastuse_last_error() != NULL, "there is a reason");
 }
 

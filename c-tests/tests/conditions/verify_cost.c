@@ -72,7 +72,7 @@ int main(int argc, char ** argv) {
     measure("compute_guarded", compute_guarded, s);
     ggml_gallocr_free(s.galloc);
 
-    CHECK(lastuse_set_verify("plan"), "a known word");
+    CHECK(lastuse_set("verify", "plan"), "a known word");
     s.galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     built_free(s.built);
     s.built = transformer_new(shape);

@@ -172,7 +172,7 @@ static void write_input_that_is_read_later(void) {
 }
 
 static void write_marked_weight(void) {
-    CHECK(lastuse_set_verify("weights"), "a known word");
+    CHECK(lastuse_set("verify", "weights"), "a known word");
     struct laid_out l = lay_out(&misdeed);
     ggml_backend_buffer_set_usage(l.w->buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     misdeed = (struct misdeed){ .tensor = l.w, .offset = 8, .bytes = 12 };
@@ -199,7 +199,7 @@ struct scheduled {
 };
 
 static struct scheduled schedule(const char * words) {
-    CHECK(lastuse_set_verify(words), "%s", lastuse_last_error());
+    CHECK(lastuse_set("verify", words), "%s", lastuse_last_error());
     ggml_backend_t        cpu = new_cpu(2);
     struct ggml_context * ctx = no_alloc_context(1 << 20);
     struct scheduled      s   = { .sched = ggml_backend_sched_new(&cpu, NULL, 1, 64, false, false) };
@@ -258,7 +258,7 @@ static void allocate(ggml_gallocr_t galloc, struct ggml_context * ctx, struct gg
 }
 
 static ggml_gallocr_t new_watched_allocator(void) {
-    CHECK(lastuse_set_verify("plan"), "a known word");
+    CHECK(lastuse_set("verify", "plan"), "a known word");
     return ggml_gallocr_new(ggml_backend_cpu_buffer_type());
 }
 
@@ -300,7 +300,7 @@ struct kept {
 // A graph that the program keeps
 static struct kept keep_graph(void) {
     struct ggml_context * ctx = no_alloc_context(1 << 20);
-    CHECK(lastuse_set_verify("memory"), "a known word");
+    CHECK(lastuse_set("verify", "memory"), "a known word");
     struct kept k = { .galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type()), .x = new_vector(ctx, "x") };
     k.sum         = named(ggml_sum(ctx, ggml_sqr(ctx, k.x)), "sum");
     k.graph       = ggml_new_graph(ctx);

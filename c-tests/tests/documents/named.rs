@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use lastuse::settings::{SETTINGS, Scope, variables};
+
 use super::{Page, code, matching, pages, printed, repository};
 
 /// Returns the code of a page by lines: blocks, and text between backquotes.
@@ -122,4 +124,23 @@ fn variables_are_read_somewhere() {
         }
     }
     assert!(count > 50, "only {count} variables");
+}
+
+/// `lastuse run --help` and docs/settings.md have the rows of the one table of settings.
+#[test]
+fn every_setting_is_documented() {
+    let page = pages().into_iter().find(|page| page.name.ends_with("settings.md")).expect("the page of settings");
+    let help = variables();
+    for setting in &SETTINGS {
+        let changed = match setting.scope {
+            Scope::Start => "",
+            Scope::Process => " the process",
+            Scope::LaterAllocators => " later allocators",
+            Scope::EachAllocator => " later allocators, one allocator",
+        };
+        let assignment = format!("{}={}", setting.variable.to_string_lossy(), setting.value);
+        let row = format!("| `{assignment}` | {} |{changed} | {} | [", setting.default, setting.help);
+        assert!(page.text.contains(&row), "docs/settings.md lacks: {row}");
+        assert!(help.contains(&assignment), "{help}");
+    }
 }

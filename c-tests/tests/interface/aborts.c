@@ -187,23 +187,18 @@ static void null_galloc_wanted_size(const struct allocator_api * api) {
     lastuse_gallocr_wanted_size(NULL, 0);
 }
 
-static void null_galloc_rules(const struct allocator_api * api) {
+static void null_galloc_to_set(const struct allocator_api * api) {
     (void) api;
-    lastuse_gallocr_set_rules(NULL, "all");
+    lastuse_gallocr_set(NULL, "rules", "all");
 }
 
-static void null_galloc_effort(const struct allocator_api * api) {
-    (void) api;
-    lastuse_gallocr_set_effort(NULL, 1);
+static void null_name_of_galloc(const struct allocator_api * api) {
+    lastuse_gallocr_set(an_allocator(api), NULL, "all");
 }
 
-static void null_rules(const struct allocator_api * api) {
-    lastuse_gallocr_set_rules(an_allocator(api), NULL);
-}
-
-static void null_rules_of_process(const struct allocator_api * api) {
+static void null_name_of_process(const struct allocator_api * api) {
     (void) api;
-    lastuse_set_rules(NULL);
+    lastuse_set(NULL, "all");
 }
 
 static void lower_bound_of_too_large_id(const struct allocator_api * api) {
@@ -250,11 +245,6 @@ static void null_node_to_retain_until(const struct allocator_api * api) {
 
 static void null_tensor_to_release(const struct allocator_api * api) {
     lastuse_tensor_release(an_allocator(api), NULL);
-}
-
-static void null_names_to_retain(const struct allocator_api * api) {
-    (void) api;
-    lastuse_set_retain(NULL);
 }
 
 static void null_sizes(const struct allocator_api * api) {
@@ -628,11 +618,6 @@ static void copies_report_without_size(const struct allocator_api * api) {
     lastuse_graph_remove_copies(a_graph(), NULL, &report);
 }
 
-static void null_words_of_verify(const struct allocator_api * api) {
-    (void) api;
-    lastuse_set_verify(NULL);
-}
-
 static void null_graph_verify(const struct allocator_api * api) {
     (void) api;
     lastuse_graph_verify(NULL);
@@ -685,10 +670,9 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_galloc_size, "galloc"),
     MISTAKE(null_galloc_lower_bound, "galloc"),
     MISTAKE(null_galloc_wanted_size, "galloc"),
-    MISTAKE(null_galloc_rules, "galloc"),
-    MISTAKE(null_galloc_effort, "galloc"),
-    MISTAKE(null_rules, "rules"),
-    MISTAKE(null_rules_of_process, "rules"),
+    MISTAKE(null_galloc_to_set, "galloc"),
+    MISTAKE(null_name_of_galloc, "name is NULL"),
+    MISTAKE(null_name_of_process, "name is NULL"),
     MISTAKE(lower_bound_of_too_large_id, "buffer_id"),
     MISTAKE(wanted_size_of_negative_id, "buffer_id"),
     MISTAKE(null_graph_reserve, "graph"),
@@ -749,7 +733,6 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_buffer_to_note_free, "buffer is NULL"),
     MISTAKE(null_graph_remove_copies, "graph"),
     MISTAKE(copies_report_without_size, "struct_size"),
-    MISTAKE(null_words_of_verify, "words"),
     MISTAKE(null_graph_verify, "graph"),
     MISTAKE(guard_params_without_size, "params->struct_size"),
     MISTAKE(null_tensor_of_guard, "t is NULL"),
@@ -763,7 +746,6 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_tensor_to_retain_until, "t is NULL"),
     MISTAKE(null_node_to_retain_until, "node is NULL"),
     MISTAKE(null_tensor_to_release, "t is NULL"),
-    MISTAKE(null_names_to_retain, "names is NULL"),
     MISTAKE(null_sizes, "sizes"),
     MISTAKE(null_type, "buffer type"),
     MISTAKE(null_types, "bufts"),

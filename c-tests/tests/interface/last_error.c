@@ -76,10 +76,10 @@ static ggml_backend_t a_stopped_backend(void) {
 
 // Makes the last error one of another function.
 static void fail_otherwise(const char * function) {
-    if (strcmp(function, "lastuse_set_verify") == 0) {
-        lastuse_set_rules("nonsense");
+    if (strcmp(function, "lastuse_set") == 0) {
+        lastuse_gallocr_set(an_allocator(), "rules", "nonsense");
     } else {
-        lastuse_set_verify("nonsense");
+        lastuse_set("verify", "nonsense");
     }
     CHECK(strncmp(lastuse_last_error(), function, strlen(function)) != 0, "it is %s", lastuse_last_error());
 }
@@ -197,8 +197,12 @@ FAILING(lastuse_gallocr_explain) {
     FAILS_WITH_NULL(lastuse_gallocr_explain, an_allocator(), a_huge_graph());
 }
 
-FAILING(lastuse_gallocr_set_rules) {
-    FAILS_WITH_FALSE(lastuse_gallocr_set_rules, an_allocator(), "nonsense");
+FAILING(lastuse_gallocr_set) {
+    FAILS_WITH_FALSE(lastuse_gallocr_set, an_allocator(), "rules", "nonsense");
+    FAILS_WITH_FALSE(lastuse_gallocr_set, an_allocator(), "effort", "much");
+    FAILS_WITH_FALSE(lastuse_gallocr_set, an_allocator(), "retain", "*");
+    CHECK(strstr(lastuse_last_error(), "retain is set for the process, by lastuse_set; expected rules, effort") != NULL,
+          "%s", lastuse_last_error());
 }
 
 FAILING(lastuse_graph_compute_guarded) {
@@ -209,7 +213,8 @@ FAILING(lastuse_graph_compute_guarded) {
 }
 
 FAILING(lastuse_graph_dump) {
-    CHECK(lastuse_set_dump("*", "/proc"), "%s", lastuse_last_error()); // where no file can be created
+    CHECK(lastuse_set("dump_dir", "/proc"), "%s", lastuse_last_error()); // where no file can be created
+    CHECK(lastuse_set("dump", "*"), "%s", lastuse_last_error());
     struct ggml_cgraph * graph = a_graph();
     CHECK(ggml_gallocr_alloc_graph(an_allocator(), graph), "not allocated");
     FAILS_WITH_FALSE(lastuse_graph_dump, graph, NULL);
@@ -312,28 +317,38 @@ FAILING(lastuse_offload_solve) {
     FAILS_WITH_FALSE(lastuse_offload_solve, lastuse_offload_new(NULL));
 }
 
-FAILING(lastuse_set_accounting) {
-    FAILS_WITH_FALSE(lastuse_set_accounting, "/nonexistent/file.json");
+// The reason names the setting, and what is expected.
+static void set_fails(const char * name, const char * value, const char * expected) {
+    FAILS_WITH_FALSE(lastuse_set, name, value);
+    CHECK(strstr(lastuse_last_error(), name) != NULL && strstr(lastuse_last_error(), expected) != NULL,
+          "%s is not in: %s", expected, lastuse_last_error());
 }
 
-FAILING(lastuse_set_capture) {
-    FAILS_WITH_FALSE(lastuse_set_capture, "/proc/nonexistent");
+FAILING(lastuse_set) {
+    set_fails("rules", "nonsense", "unknown rule \"nonsense\"");
+    set_fails("effort", "much", "expected a whole number");
+    set_fails("verify", "nonsense", "expected off, plan, memory, weights, no-custom");
+    set_fails("reorder", "perhaps", "expected on, 1, true, yes, off");
+    set_fails("budget", "40%", "expected a number of bytes");
+    set_fails("retain", "\xff", "is not UTF-8");
+    set_fails("capture", "/proc/nonexistent", "cannot write to the folder");
+    CHECK(lastuse_set("dump_dir", "/proc/nonexistent"), "%s", lastuse_last_error());
+    set_fails("dump", "*", "cannot write to the folder");
+    set_fails("accounting", "/nonexistent/file.json", "cannot write to");
+    set_fails("colour", "blue", "unknown setting \"colour\"; expected rules, effort, reorder, budget, verify, retain,");
+    set_fails("log", "debug", "log is set by LASTUSE_LOG alone, which was read at the start; expected rules, effort");
 }
 
-FAILING(lastuse_set_dump) {
-    FAILS_WITH_FALSE(lastuse_set_dump, "*", "/proc/nonexistent");
-}
-
-FAILING(lastuse_set_retain) {
-    FAILS_WITH_FALSE(lastuse_set_retain, "\xff");
-}
-
-FAILING(lastuse_set_rules) {
-    FAILS_WITH_FALSE(lastuse_set_rules, "nonsense");
-}
-
-FAILING(lastuse_set_verify) {
-    FAILS_WITH_FALSE(lastuse_set_verify, "nonsense");
+// Names are those of the variables, in any case; NULL and "" are the default.
+CASE(settings_are_accepted) {
+    static const char * const values[][2] = {
+        { "rules", "ggml" }, { "RULES", NULL },    { "effort", "1000" }, { "effort", "" },   { "reorder", "on" },
+        { "reorder", "" },   { "budget", "2GiB" }, { "budget", "off" },  { "verify", NULL }, { "retain", "" },
+        { "capture", NULL }, { "dump_dir", NULL }, { "dump", NULL },     { "accounting", "" },
+    };
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        CHECK(lastuse_set(values[i][0], values[i][1]), "%s", lastuse_last_error());
+    }
 }
 
 FAILING(lastuse_stats_get) {
@@ -480,7 +495,7 @@ CASE(functions_of_a_process_without_lastuse_fail) {
     FAILS(lastuse_gallocr_wanted_size, size_t, lastuse_gallocr_wanted_size(galloc, 0), result == 0);
     FAILS(lastuse_gallocr_dedicated_size, size_t, lastuse_gallocr_dedicated_size(galloc, a_buffer()), result == 0);
     FAILS(lastuse_gallocr_dedicated_reset, bool, (lastuse_gallocr_dedicated_reset(galloc, a_buffer()), true), result);
-    FAILS(lastuse_gallocr_set_effort, bool, (lastuse_gallocr_set_effort(galloc, 1), true), result);
-    FAILS(lastuse_set_effort, bool, (lastuse_set_effort(1), true), result);
+    FAILS_WITH_FALSE(lastuse_gallocr_set, galloc, "effort", "1");
+    FAILS_WITH_FALSE(lastuse_set, "effort", "1");
     FAILS_WITH_FALSE(ggml_gallocr_reserve, ggml_gallocr_new(a_full_type()), a_graph());
 }

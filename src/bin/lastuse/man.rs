@@ -77,9 +77,10 @@ fn write_page(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
 /// Makes a section of a paragraph behind the options: examples stay line by line, and exit codes are text.
 fn section(part: &str) -> Roff {
     let mut roff = Roff::new();
-    if let Some(examples) = part.strip_prefix("Examples:\n") {
-        roff.control("SH", ["EXAMPLES"]).control("nf", []);
-        examples.lines().for_each(|line| _ = roff.text([roman(line.trim_start())]));
+    let lists = [("Examples:\n", "EXAMPLES"), ("Environment:\n", "ENVIRONMENT")];
+    if let Some((list, title)) = lists.iter().find_map(|(start, title)| Some((part.strip_prefix(start)?, *title))) {
+        roff.control("SH", [title]).control("nf", []);
+        list.lines().for_each(|line| _ = roff.text([roman(line.trim_start())]));
         roff.control("fi", []);
     } else if let Some(codes) = part.strip_prefix("Exit codes: ") {
         roff.control("SH", ["EXIT STATUS"]).text([roman(codes)]);

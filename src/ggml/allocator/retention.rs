@@ -44,7 +44,7 @@ impl fmt::Display for NotRetained {
             Self::NotRegistered { tensor } => write!(
                 f,
                 "{tensor:?} is not retained by lastuse_tensor_retain or lastuse_tensor_retain_until on this allocator; \
-                 names are released by lastuse_set_retain"
+                 names are released by lastuse_set(\"retain\", ...)"
             ),
         }
     }

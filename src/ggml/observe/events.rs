@@ -3,7 +3,6 @@
 //! Each line is one write to the end of the file. Threads and processes can share it, and a program that crashes leaves
 //! whole lines.
 
-use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -19,9 +18,7 @@ use crate::ggml::log::{Level, log_message};
 use crate::ggml::observe::dump::Dumped;
 use crate::ggml::observe::statistics::Statistics;
 use crate::ggml::version::{SIGNATURE, VERSION};
-
-/// The environment variable that names the file.
-pub const REPORT: &CStr = c"LASTUSE_REPORT";
+use crate::settings::Key;
 
 /// An open event report.
 #[derive(Debug)]
@@ -62,7 +59,7 @@ pub struct PlannedBufferSizes {
 impl Events {
     /// Opens the file that the environment names, if any; `log` is called with the reason if it cannot be opened.
     pub fn from_environment(functions: Functions, ggml: &str, is_lastuse: bool, log: impl Fn(&str)) -> Option<Self> {
-        let path = path_in(REPORT)?;
+        let path = path_in(Key::Report)?;
         let path = Path::new(&path);
         match OpenOptions::new().append(true).create(true).open(path) {
             Ok(file) => {
@@ -70,7 +67,7 @@ impl Events {
                 Some(Self { functions, file, ggml: ggml.to_owned(), is_lastuse, start, is_broken })
             }
             Err(error) => {
-                let name = REPORT.to_string_lossy();
+                let name = Key::Report.variable().to_string_lossy();
                 log(&format!("{name} has no effect: cannot write to {}: {error}", path.display()));
                 None
             }
@@ -153,7 +150,7 @@ impl Events {
     /// failure any more.
     pub fn write_not_served(why: &str) {
         let open = |path| OpenOptions::new().append(true).create(true).open(path).ok();
-        let Some(file) = path_in(REPORT).and_then(open) else { return };
+        let Some(file) = path_in(Key::Report).and_then(open) else { return };
         let _ = write_line(&file, "not served", |event| _ = event.text("why", why));
     }
 
@@ -161,7 +158,7 @@ impl Events {
         if let Err(reason) = self.append(name, fill)
             && !self.is_broken.swap(true, Ordering::Relaxed)
         {
-            let name = REPORT.to_string_lossy();
+            let name = Key::Report.variable().to_string_lossy();
             let message = format!("{SIGNATURE}no more is written to the file that {name} names: {reason}\n");
             log_message(&self.functions, Level::Error, &message);
         }

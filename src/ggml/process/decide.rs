@@ -16,9 +16,7 @@ use crate::ggml::log::{Level, log_message};
 use crate::ggml::observe::events::Events;
 use crate::ggml::process::reached::bound_in_part;
 use crate::ggml::version::SIGNATURE;
-
-/// The variable with a [`Switch`]: off forwards every call to ggml's own allocator, if lastuse is interposed before it.
-const SWITCH: &CStr = c"LASTUSE";
+use crate::settings::Key;
 
 /// A ggml as the dynamic linker describes it.
 pub struct LinkedGgml {
@@ -113,8 +111,8 @@ fn not_own(address: *const c_void) -> *const c_void {
 fn switched_off(complain: impl Fn(&str)) -> bool {
     static SWITCHED_OFF: OnceLock<bool> = OnceLock::new();
     *SWITCHED_OFF.get_or_init(|| {
-        let switch = text_of(SWITCH).unwrap_or_default().parse::<Switch>().unwrap_or_else(|unknown| {
-            complain(&format!("{} has no effect: {unknown}", SWITCH.to_string_lossy()));
+        let switch = text_of(Key::Switch).unwrap_or_default().parse::<Switch>().unwrap_or_else(|unknown| {
+            complain(&format!("{} has no effect: {unknown}", Key::Switch.variable().to_string_lossy()));
             Switch::On
         });
         switch == Switch::Off

@@ -3,19 +3,16 @@
 //! loaded.
 
 use std::ops::Range;
-use std::sync::{Once, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::ggml::{Ggml, NoGgml, Server};
 use crate::ggml::bindings::ggml_backend_buffer_type;
 use crate::ggml::linking::caller::{caller, callers};
 use crate::ggml::linking::loaded::{Library, Object, load_count};
 use crate::ggml::linking::owner::{bound_to, defines_ggml, owner_of_code};
-use crate::ggml::observe::accounting::recorder;
-use crate::ggml::observe::capture::captures;
-use crate::ggml::observe::dump::dumps;
-use crate::ggml::process::current::{log_error, set_current_ggml};
+use crate::ggml::process::current::set_current_ggml;
 use crate::ggml::process::decide::{LinkedGgml, decide};
-use crate::ggml::process::settings::settings;
+use crate::ggml::process::settings::read_environment;
 
 /// How many functions may be between lastuse and the code that is bound to a ggml.
 const MOST_BETWEEN: usize = 16;
@@ -63,17 +60,6 @@ impl LoadedGgml {
         }
         Ok(ggml)
     }
-}
-
-/// Reads the environment once. Invalid values are reported in the log of the first ggml that lastuse serves.
-fn read_environment() {
-    static READ: Once = Once::new();
-    READ.call_once(|| {
-        settings();
-        captures().follow_environment(log_error);
-        dumps().follow_environment(log_error);
-        recorder().follow_environment(log_error);
-    });
 }
 
 /// Returns the ggml of a buffer type, or the caller's if that is unknown. ggml is not called: a buffer type lies in the

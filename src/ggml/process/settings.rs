@@ -1,39 +1,24 @@
-//! The settings of new allocators, from the environment and from C functions.
+//! The settings of [`crate::settings`]: what their values mean. The environment sets them first, `lastuse_set` afterwards.
 
-use std::ffi::CStr;
+use std::ffi::OsStr;
 use std::fmt::Display;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
-use crate::graph::{NamePattern, RuleSetting};
-use crate::placement::{Bytes, Effort};
-use crate::report::parse_size;
-
-use crate::ggml::environment::{Switch, means_off, text_of};
+use crate::ggml::environment::{Switch, is_path, means_off, value_of};
+use crate::ggml::observe::accounting::recorder;
+use crate::ggml::observe::capture::{Destination, captures};
 use crate::ggml::observe::dump::dumps;
 use crate::ggml::observe::verify::Verify;
 use crate::ggml::process::current::log_error;
 use crate::ggml::version::SIGNATURE;
+use crate::graph::{NamePattern, RuleSetting};
+use crate::placement::{Bytes, Effort};
+use crate::report::parse_size;
+use crate::settings::{Key, SETTINGS, Setting, find};
 
-/// The variable with the in-place and aliasing rules: a [`RuleSetting`].
-const RULES: &CStr = c"LASTUSE_RULES";
-
-/// The variable that limits the work of placement: a whole number, as [`effort`] takes it.
-const EFFORT: &CStr = c"LASTUSE_EFFORT";
-
-/// The variable that selects the checks at run time: a [`Verify`].
-const VERIFY: &CStr = c"LASTUSE_VERIFY";
-
-/// The variable with the names of tensors that stay readable: a [`NamePattern`].
-const RETAIN: &CStr = c"LASTUSE_RETAIN";
-
-/// The variable that has the nodes of graphs put into an order with a lower peak: a [`Switch`], off unless it is set.
-const REORDER: &CStr = c"LASTUSE_REORDER";
-
-/// The variable with the bytes that the buffers of an allocator may need: a size, or a word that means off.
-const BUDGET: &CStr = c"LASTUSE_BUDGET";
-
-/// The number of calls of [`set_retain`].
+/// The number of times that the names of tensors to retain were set.
 static RETAIN_CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// The settings of a new allocator.
@@ -49,41 +34,88 @@ pub struct Settings {
     pub retain: NamePattern,
     /// Whether the nodes of graphs are put into an order with a lower peak.
     pub reorder: Switch,
-    /// The bytes that the buffers of an allocator may need; large intermediates are computed in tiles to keep them.
+    /// The bytes that the buffers of an allocator may need; large intermediates are tiled to keep them.
     pub budget: Option<Bytes>,
 }
 
 impl Settings {
-    /// Reads the settings from the environment. Invalid values have no effect, and are reported to `complain`.
-    pub fn of_environment(variable: impl Fn(&CStr) -> Option<String>, complain: impl Fn(&str)) -> Self {
-        let value = |name: &CStr| variable(name).unwrap_or_default();
-        Self {
-            rules: valid_or_default(RULES, value(RULES).parse(), &complain),
-            effort: valid_or_default(EFFORT, parse_effort(value(EFFORT).trim()), &complain),
-            verify: valid_or_default(VERIFY, value(VERIFY).parse(), &complain),
-            retain: valid_or_default(RETAIN, value(RETAIN).parse(), &complain),
-            reorder: valid_or_default(REORDER, variable(REORDER).map_or(Ok(Switch::Off), |it| it.parse()), &complain),
-            budget: valid_or_default(BUDGET, parse_budget(value(BUDGET).trim()), &complain),
+    /// Sets one of them. Returns false for a setting of the process, which is not here.
+    ///
+    /// # Errors
+    /// A message: what is wrong with the value.
+    pub fn set(&mut self, key: Key, value: &OsStr) -> Result<bool, String> {
+        match key {
+            Key::Rules => self.rules = parse(value)?,
+            Key::Effort => self.effort = parse_effort(value)?,
+            Key::Verify => self.verify = parse(value)?,
+            Key::Retain => self.retain = parse(value)?,
+            Key::Reorder => self.reorder = if value.is_empty() { Switch::Off } else { parse(value)? },
+            Key::Budget => self.budget = parse_budget(value)?,
+            Key::Switch | Key::Log | Key::Report | Key::Capture | Key::DumpDir | Key::Dump | Key::Accounting => {
+                return Ok(false);
+            }
         }
+        Ok(true)
     }
 }
 
 /// Returns the settings of allocators created from now on. Tensors that are dumped stay readable too.
 pub fn settings() -> Settings {
-    let mut settings = of_process().lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut settings = of_allocators().clone();
     settings.retain = settings.retain.or(dumps().pattern());
     settings
 }
 
-/// Changes the settings of allocators created from now on.
-pub fn change_settings(change: impl FnOnce(&mut Settings)) {
-    change(&mut of_process().lock().unwrap_or_else(PoisonError::into_inner));
+/// Sets a setting of the process by name, from now on. An empty value is the default.
+///
+/// # Errors
+/// A message: the name is unknown, or what is wrong with the value. Nothing is changed then.
+pub fn set(name: &str, value: &OsStr) -> Result<(), String> {
+    let setting = find(name, Setting::is_of_process)?;
+    // The environment must not override a call before the first graph.
+    read_environment();
+    let named = |why| format!("{}: {why}", setting.name());
+    if !of_allocators().set(setting.key, value).map_err(named)? {
+        observe(setting.key, value).map_err(named)?;
+    }
+    if setting.key == Key::Retain {
+        RETAIN_CHANGES.fetch_add(1, Ordering::Release);
+    }
+    Ok(())
 }
 
-/// Sets the names of tensors that stay readable, for existing and for later allocators.
-pub fn set_retain(retain: NamePattern) {
-    change_settings(|settings| settings.retain = retain);
-    RETAIN_CHANGES.fetch_add(1, Ordering::Release);
+/// A setting of one allocator.
+#[derive(Clone, Debug)]
+pub enum AllocatorSetting {
+    /// The in-place and aliasing rules.
+    Rules(RuleSetting),
+    /// The limit on the work of placement.
+    Effort(Effort),
+}
+
+impl AllocatorSetting {
+    /// Parses the value of a setting by name. An empty value is the default.
+    ///
+    /// # Errors
+    /// A message: the name is not one of them, or what is wrong with the value.
+    pub fn parse(name: &str, value: &OsStr) -> Result<Self, String> {
+        let setting = find(name, Setting::is_of_allocator)?;
+        let parsed = if setting.key == Key::Rules {
+            parse(value).map(Self::Rules)
+        } else {
+            parse_effort(value).map(Self::Effort)
+        };
+        parsed.map_err(|why| format!("{}: {why}", setting.name()))
+    }
+}
+
+/// Reads the settings of the process from the environment, once. Values that are not valid have no effect, and are logged.
+pub fn read_environment() {
+    static READ: Once = Once::new();
+    READ.call_once(|| {
+        drop(of_allocators());
+        from_environment(|setting, value| observe(setting.key, value));
+    });
 }
 
 /// Returns a number that changes with the names of tensors that stay readable, and is 0 before the first change.
@@ -91,73 +123,123 @@ pub fn retain_changes() -> u64 {
     RETAIN_CHANGES.load(Ordering::Acquire) + dumps().changes()
 }
 
-/// The settings of the process, which start as the environment sets them.
-fn of_process() -> &'static Mutex<Settings> {
-    static OF_PROCESS: OnceLock<Mutex<Settings>> = OnceLock::new();
-    let complain = |what: &str| log_error(&format!("{SIGNATURE}{what}\n"));
-    OF_PROCESS.get_or_init(|| Mutex::new(Settings::of_environment(text_of, complain)))
+/// The settings of new allocators, which start as the environment sets them.
+fn of_allocators() -> MutexGuard<'static, Settings> {
+    static OF_ALLOCATORS: OnceLock<Mutex<Settings>> = OnceLock::new();
+    let settings = OF_ALLOCATORS.get_or_init(|| {
+        let mut settings = Settings::default();
+        from_environment(|setting, value| settings.set(setting.key, value).map(|_| ()));
+        Mutex::new(settings)
+    });
+    settings.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Converts a number of units, as C functions and the environment pass it, to an effort: 0 is the default.
-pub fn effort(units: u64) -> Effort {
-    if units == 0 { Effort::default() } else { Effort::units(units) }
+fn from_environment(mut set: impl FnMut(&Setting, &OsStr) -> Result<(), String>) {
+    for setting in &SETTINGS {
+        let Some(value) = value_of(setting.variable) else { continue };
+        if let Err(why) = set(setting, &value) {
+            log_error(&format!("{SIGNATURE}{} has no effect: {why}\n", setting.variable.to_string_lossy()));
+        }
+    }
 }
 
-fn parse_effort(text: &str) -> Result<Effort, String> {
-    let units = if text.is_empty() { Ok(0) } else { text.parse() };
+/// Starts or ends what the process writes to files, for settings that are about that.
+///
+/// # Errors
+/// A message: why the file or folder cannot be used. Nothing is changed then.
+fn observe(key: Key, value: &OsStr) -> Result<(), String> {
+    let path = Some(value).filter(|value| is_path(value));
+    match key {
+        Key::Capture => captures().set(path.map(Destination::new).transpose().map_err(text)?),
+        Key::DumpDir => dumps().set_folder(path).map_err(text)?,
+        Key::Dump => dumps().set_names(parse(value)?).map_err(text)?,
+        Key::Accounting => recorder().set(path).map_err(text)?,
+        Key::Switch | Key::Log | Key::Report => {}
+        Key::Rules | Key::Effort | Key::Verify | Key::Retain | Key::Reorder | Key::Budget => {}
+    }
+    Ok(())
+}
+
+/// Parses text.
+///
+/// # Errors
+/// A message: what is wrong with it.
+fn parse<T: FromStr<Err: Display>>(value: &OsStr) -> Result<T, String> {
+    in_utf8(value)?.parse().map_err(text)
+}
+
+/// Parses a number of units of work, of which 0 or none is the default.
+///
+/// # Errors
+/// A message that quotes it.
+fn parse_effort(value: &OsStr) -> Result<Effort, String> {
+    let value = in_utf8(value)?.trim();
+    let units = if value.is_empty() { Ok(0) } else { value.parse() };
     let wrong =
-        |error| format!("{text:?} is not a number of units ({error}); expected a whole number, or 0 for the default");
-    units.map(effort).map_err(wrong)
+        |error| format!("{value:?} is not a number of units ({error}); expected a whole number, or 0 for the default");
+    units.map(|units| if units == 0 { Effort::default() } else { Effort::units(units) }).map_err(wrong)
 }
 
-fn parse_budget(text: &str) -> Result<Option<Bytes>, String> {
-    if text.is_empty() || means_off(text) {
+fn parse_budget(value: &OsStr) -> Result<Option<Bytes>, String> {
+    let value = in_utf8(value)?.trim();
+    if value.is_empty() || means_off(value) {
         return Ok(None);
     }
     let wrong =
-        || format!("{text:?} is not a budget; expected a number of bytes, such as 53000000, 512M or 2GiB, or off");
-    parse_size(text).map(Some).ok_or_else(wrong)
+        || format!("{value:?} is not a budget; expected a number of bytes, such as 53000000, 512M or 2GiB, or off");
+    parse_size(value).map(Some).ok_or_else(wrong)
 }
 
-/// Returns a parsed value, or the default after reporting that the variable `name` has no effect.
-fn valid_or_default<T: Default, E: Display>(name: &CStr, value: Result<T, E>, complain: &impl Fn(&str)) -> T {
-    value.unwrap_or_else(|error| {
-        complain(&format!("{} has no effect: {error}", name.to_string_lossy()));
-        T::default()
-    })
+fn in_utf8(value: &OsStr) -> Result<&str, String> {
+    value.to_str().ok_or_else(|| format!("{value:?} is not UTF-8"))
+}
+
+fn text(error: impl Display) -> String {
+    error.to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::os::unix::ffi::OsStrExt;
 
     use super::*;
 
-    fn budget_in(value: &str) -> (Option<Bytes>, Vec<String>) {
-        let complaints = RefCell::new(Vec::new());
-        let variable = |name: &CStr| (name == BUDGET).then(|| value.to_owned());
-        let settings = Settings::of_environment(variable, |what: &str| complaints.borrow_mut().push(what.to_owned()));
-        (settings.budget, complaints.into_inner())
+    fn budget_of(value: &str) -> Result<Option<Bytes>, String> {
+        let mut settings = Settings::default();
+        settings.set(Key::Budget, OsStr::new(value)).map(|_| settings.budget)
     }
 
     #[test]
     fn budgets_are_sizes_or_off() {
         let expected = [("700MiB", Some(700 << 20)), (" 1g ", Some(1 << 30)), ("", None), ("off", None), ("0", None)];
         for (text, budget) in expected {
-            assert_eq!(budget_in(text), (budget, Vec::new()), "{text:?}");
+            assert_eq!(budget_of(text), Ok(budget), "{text:?}");
         }
     }
 
     #[test]
-    fn malformed_budgets_have_no_effect_and_are_quoted() {
+    fn malformed_budgets_are_quoted() {
         for text in ["much", "40%", "-1", "99999999999T"] {
-            let (budget, complaints) = budget_in(text);
-            let [complaint] = complaints.as_slice() else { panic!("{complaints:?}") };
-            assert_eq!(budget, None);
-            assert!(
-                complaint.starts_with(&format!("LASTUSE_BUDGET has no effect: {text:?} is not a budget")),
-                "{complaint}"
-            );
+            let wrong = budget_of(text).expect_err(text);
+            assert!(wrong.starts_with(&format!("{text:?} is not a budget; expected ")), "{wrong}");
         }
+    }
+
+    #[test]
+    fn values_that_are_not_valid_change_nothing() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.set(Key::Effort, OsStr::new("7000")), Ok(true));
+        assert!(settings.set(Key::Effort, OsStr::new("7k")).is_err_and(|why| why.contains("expected a whole number")));
+        assert_eq!(settings.effort, Effort::units(7000));
+        assert!(settings.set(Key::Retain, OsStr::from_bytes(b"\xff")).is_err_and(|why| why.ends_with("is not UTF-8")));
+        assert_eq!(settings.set(Key::Effort, OsStr::new("")), Ok(true));
+        assert_eq!(settings.effort, Effort::default());
+    }
+
+    #[test]
+    fn each_setting_is_of_allocators_or_of_the_process() {
+        let of_allocators = |setting: &&Setting| Settings::default().set(setting.key, OsStr::new("")) == Ok(true);
+        let names: Vec<String> = SETTINGS.iter().filter(of_allocators).map(Setting::name).collect();
+        assert_eq!(names, ["rules", "effort", "reorder", "budget", "verify", "retain"]);
     }
 }

@@ -133,10 +133,7 @@ impl fmt::Display for Change {
             ),
             Self::ReleaseAll { tensors } => {
                 let tensors = counted(*tensors, "tensor is", "tensors are");
-                write!(
-                    f,
-                    "{tensors} retained: retain fewer (lastuse_tensor_release, lastuse_set_retain, LASTUSE_RETAIN)"
-                )
+                write!(f, "{tensors} retained: retain fewer (lastuse_tensor_release, LASTUSE_RETAIN)")
             }
             Self::LeaveOut { tensor, bytes, with, is_skipped } => {
                 write!(f, "{tensor}, {}, is never used, and is not an output", fixed(*bytes))?;

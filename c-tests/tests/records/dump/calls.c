@@ -1,4 +1,4 @@
-// Dumps by calls: lastuse_set_dump, lastuse_graph_dump_begin, lastuse_graph_dump. Each case writes the values that it
+// Dumps by calls: lastuse_set, lastuse_graph_dump_begin, lastuse_graph_dump. Each case writes the values that it
 // expects to files in the working directory; the test that runs it compares them with the arrays.
 //
 //   dump <case>
@@ -119,7 +119,7 @@ CASE(static_graph_has_a_folder_for_each_run) {
     for (int run = 1; run <= 3; run++) {
         expect_chain(run, (float) run);
     }
-    CHECK(lastuse_set_dump("a,b,i?", FOLDER), "%s", lastuse_last_error());
+    CHECK(lastuse_set("dump_dir", FOLDER) && lastuse_set("dump", "a,b,i?"), "%s", lastuse_last_error());
     struct subject       s  = subject_new();
     struct ggml_tensor * in = build_chain(&s);
     alloc(&s);
@@ -132,7 +132,7 @@ CASE(static_graph_has_a_folder_for_each_run) {
             CHECK((s.graph->nodes[i]->flags & GGML_TENSOR_FLAG_OUTPUT) == 0, "%s is flagged", s.graph->nodes[i]->name);
         }
     }
-    CHECK(lastuse_set_dump("", NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_set("dump", NULL), "%s", lastuse_last_error());
     CHECK(!lastuse_graph_dump(s.graph, NULL), "no names are set");
     CHECK(strstr(lastuse_last_error(), "lastuse_graph_dump: no names of tensors are set") != NULL, "%s",
           lastuse_last_error());
@@ -144,7 +144,7 @@ CASE(static_graph_has_a_folder_for_each_run) {
 CASE(fused_nodes_are_computed_apart) {
     for (int dumps = 0; dumps < 2; dumps++) {
         if (dumps == 1) {
-            CHECK(lastuse_set_dump("norm,scaled", FOLDER), "%s", lastuse_last_error());
+            CHECK(lastuse_set("dump_dir", FOLDER) && lastuse_set("dump", "norm,scaled"), "%s", lastuse_last_error());
         }
         struct subject       s      = subject_new();
         struct ggml_tensor * in     = input(&s, GGML_TYPE_F32, "in", 8);
@@ -183,7 +183,7 @@ static void expect_floats(const struct ggml_tensor * t) {
 }
 
 CASE(types_are_those_of_numpy_or_converted) {
-    CHECK(lastuse_set_dump("in *", FOLDER), "%s", lastuse_last_error());
+    CHECK(lastuse_set("dump_dir", FOLDER) && lastuse_set("dump", "in *"), "%s", lastuse_last_error());
     struct subject s = subject_new();
     struct ggml_tensor * inputs[COUNT(PLAIN) + COUNT(CONVERTED)];
     for (size_t i = 0; i < COUNT(inputs); i++) {
@@ -217,7 +217,7 @@ CASE(types_are_those_of_numpy_or_converted) {
 
 // Views in another order than their memory have the elements of a contiguous copy.
 CASE(views_are_in_logical_order) {
-    CHECK(lastuse_set_dump("turned,part,strided", FOLDER), "%s", lastuse_last_error());
+    CHECK(lastuse_set("dump_dir", FOLDER) && lastuse_set("dump", "turned,part,strided"), "%s", lastuse_last_error());
     struct subject       s  = subject_new();
     struct ggml_tensor * in = input(&s, GGML_TYPE_F32, "in", 6);
     struct ggml_tensor * t  = ggml_set_name(ggml_sqr(s.ctx, in), "square");
@@ -249,7 +249,7 @@ CASE(views_are_in_logical_order) {
 // ---------------------------------------------------------------------------------------------------
 
 CASE(in_place_result_is_what_remains) {
-    CHECK(lastuse_set_dump("first,second", FOLDER), "%s", lastuse_last_error());
+    CHECK(lastuse_set("dump_dir", FOLDER) && lastuse_set("dump", "first,second"), "%s", lastuse_last_error());
     struct subject       s      = subject_new();
     struct ggml_tensor * in     = input(&s, GGML_TYPE_F32, "in", 2);
     struct ggml_tensor * first  = ggml_set_name(ggml_sqr(s.ctx, in), "first");
@@ -274,7 +274,7 @@ CASE(overwritten_tensor_is_refused) {
     set_floats(in, 0.5f);
     compute(&s, NULL, 1);
     expect_bytes(1, "d", s.graph->nodes[3]->data, ggml_nbytes(s.graph->nodes[3]));
-    CHECK(lastuse_set_dump("a,d", FOLDER), "%s", lastuse_last_error());
+    CHECK(lastuse_set("dump_dir", FOLDER) && lastuse_set("dump", "a,d"), "%s", lastuse_last_error());
     log_capture_start(&log);
     for (int run = 0; run < 2; run++) {
         size_t written = 12345;
@@ -294,17 +294,17 @@ CASE(overwritten_tensor_is_refused) {
 // ---------------------------------------------------------------------------------------------------
 
 CASE(wrong_settings_are_refused) {
-    CHECK(!lastuse_set_dump("a,,b", FOLDER), "a name is empty");
-    CHECK(strstr(lastuse_last_error(), "lastuse_set_dump: pattern 2 of \"a,,b\" is empty") != NULL, "%s",
+    CHECK(!(lastuse_set("dump_dir", FOLDER) && lastuse_set("dump", "a,,b")), "a name is empty");
+    CHECK(strstr(lastuse_last_error(), "lastuse_set: dump: pattern 2 of \"a,,b\" is empty") != NULL, "%s",
           lastuse_last_error());
     CHECK(access(FOLDER, F_OK) != 0, "no folder was created");
-    CHECK(!lastuse_set_dump("a", "/proc/no/such/folder"), "there is no such folder");
-    CHECK(strstr(lastuse_last_error(), "lastuse_set_dump: cannot write to the folder /proc/no/such/folder: ") != NULL,
+    CHECK(!(lastuse_set("dump_dir", "/proc/no/such/folder") && lastuse_set("dump", "a")), "there is no such folder");
+    CHECK(strstr(lastuse_last_error(), "lastuse_set: dump: cannot write to the folder /proc/no/such/folder: ") != NULL,
           "%s", lastuse_last_error());
     struct subject s = subject_new();
     build_chain(&s);
     CHECK(!lastuse_graph_dump_begin(s.graph), "nothing is set");
-    CHECK(lastuse_set_dump("a", NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_set("dump_dir", NULL) && lastuse_set("dump", "a"), "%s", lastuse_last_error());
     CHECK(access("lastuse-dump", W_OK) == 0, "the default folder");
     CHECK(!lastuse_graph_dump(s.graph, NULL), "the graph is not allocated");
     CHECK(strstr(lastuse_last_error(), "\"a\" (SQR) is not dumped: it has no memory") != NULL, "%s",
@@ -318,7 +318,7 @@ CASE(names_are_suggested_once) {
     struct subject       s  = subject_new();
     struct ggml_tensor * in = build_chain(&s);
     ggml_set_name(s.graph->nodes[0], "kq-0");
-    CHECK(lastuse_set_dump("KQ_*", FOLDER), "%s", lastuse_last_error());
+    CHECK(lastuse_set("dump_dir", FOLDER) && lastuse_set("dump", "KQ_*"), "%s", lastuse_last_error());
     alloc(&s);
     set_floats(in, 0.5f);
     log_capture_start(&log);
@@ -340,7 +340,7 @@ CASE(full_disk_leaves_no_half_files) {
     expect_chain(1, 1.0f);
     struct rlimit small = { .rlim_cur = 600, .rlim_max = RLIM_INFINITY };
     struct rlimit none  = { .rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY };
-    CHECK(lastuse_set_dump("a,c", FOLDER), "%s", lastuse_last_error());
+    CHECK(lastuse_set("dump_dir", FOLDER) && lastuse_set("dump", "a,c"), "%s", lastuse_last_error());
     struct subject       s  = subject_new();
     struct ggml_tensor * in = build_chain(&s);
     alloc(&s);

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use super::run;
 
-const REFUSAL: &str = "lastuse_set_rules: unknown rule \"no-such-rule\"";
+const REFUSAL: &str = "lastuse_set: rules: unknown rule \"no-such-rule\"";
 
 /// Returns the lines on standard error, and those of the logger of the program, if it has one.
 fn logged_lines(level: Option<&str>, with_logger: bool) -> (Vec<String>, Vec<String>) {

@@ -12,9 +12,9 @@ int main(void) {
     CHECK(!lastuse_enabled(), "LASTUSE is not off");
     CHECK(!lastuse_stats_get(&stats), "there are no statistics");
     CHECK(stats.plans == 0 && stats.version == LASTUSE_STATS_VERSION, "%d plans", (int) stats.plans);
-    CHECK(!lastuse_set_capture("/tmp"), "no graphs are written");
+    CHECK(!lastuse_set("capture", "/tmp"), "no graphs are written");
     CHECK(strstr(lastuse_last_error(), "ggml's own allocator does the work") != NULL, "%s", lastuse_last_error());
-    CHECK(!lastuse_set_dump("*", "/tmp"), "no values are written");
+    CHECK(!(lastuse_set("dump_dir", "/tmp") && lastuse_set("dump", "*")), "no values are written");
     CHECK(strstr(lastuse_last_error(), "ggml's own allocator does the work") != NULL, "%s", lastuse_last_error());
     return 0;
 }

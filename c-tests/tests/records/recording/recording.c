@@ -203,7 +203,7 @@ CASE(one_graph) {
 CASE(folder_is_removed) {
     char folder[] = "/tmp/lastuse-recording-XXXXXX";
     CHECK(mkdtemp(folder) != NULL, "no folder");
-    CHECK(lastuse_set_capture(folder), "%s", lastuse_last_error());
+    CHECK(lastuse_set("capture", folder), "%s", lastuse_last_error());
     CHECK(rmdir(folder) == 0, "the folder is not empty");
     for (int64_t width = 1; width <= 5; width++) {
         plan_small(width, "nowhere to go");
@@ -227,19 +227,19 @@ CASE(capture_can_be_set) {
     char         second[4096];
     snprintf(second, sizeof(second), "%s/made/on/the/way/%%s.txt", folder);
     plan_small(1, "before");
-    CHECK(lastuse_set_capture(folder), "%s", lastuse_last_error());
+    CHECK(lastuse_set("capture", folder), "%s", lastuse_last_error());
     plan_small(2, "first folder");
-    CHECK(lastuse_set_capture(second), "%s", lastuse_last_error());
+    CHECK(lastuse_set("capture", second), "%s", lastuse_last_error());
     plan_small(2, "first folder");
     plan_small(3, "second folder");
-    CHECK(!lastuse_set_capture("/proc/no/such/folder"), "there is no such folder");
-    CHECK(strstr(lastuse_last_error(), "lastuse_set_capture: cannot write to the folder /proc/no/such/folder: ") ==
+    CHECK(!lastuse_set("capture", "/proc/no/such/folder"), "there is no such folder");
+    CHECK(strstr(lastuse_last_error(), "lastuse_set: capture: cannot write to the folder /proc/no/such/folder: ") ==
               lastuse_last_error(), "%s", lastuse_last_error());
-    CHECK(!lastuse_set_capture("graph.jsonl.gz"), "one file is not enough");
+    CHECK(!lastuse_set("capture", "graph.jsonl.gz"), "one file is not enough");
     plan_small(4, "second folder");
-    CHECK(lastuse_set_capture(NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_set("capture", NULL), "%s", lastuse_last_error());
     plan_small(5, "after");
-    CHECK(lastuse_set_capture(""), "%s", lastuse_last_error());
+    CHECK(lastuse_set("capture", ""), "%s", lastuse_last_error());
     plan_small(6, "after");
 }
 
@@ -317,7 +317,7 @@ CASE(every_level) {
         ggml_log_set(log_to_program, NULL);
     }
     plan_small(8, "every level");
-    CHECK(!lastuse_set_rules("no-such-rule"), "there is no such rule");
+    CHECK(!lastuse_set("rules", "no-such-rule"), "there is no such rule");
 }
 
 // ---------------------------------------------------------------------------------------------------

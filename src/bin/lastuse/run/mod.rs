@@ -13,6 +13,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use lastuse::graph::RuleSetting;
 use lastuse::placement::Bytes;
+use lastuse::settings::variables;
 
 use super::endings::{by_ending, is_stream};
 use lastuse::report::explain::Explanation;
@@ -35,6 +36,21 @@ const KEEP_ORDER: &str = "GGML_VK_DISABLE_GRAPH_OPTIMIZE";
 /// The variable with the file of what devices hold.
 const ACCOUNTING: &str = "LASTUSE_ACCOUNTING";
 
+const EXAMPLES: &str = "Examples:
+  lastuse run ./llama-cli -m model.gguf -p Hello
+  lastuse run --off ./llama-cli -m model.gguf       with ggml-alloc, to compare
+  lastuse run --report ./llama-cli -m model.gguf    what each device holds
+  lastuse run --report memory.html ./llama-cli -m model.gguf   a picture of it
+  lastuse run --report tensors.log ./llama-cli ...  a line for each tensor
+  lastuse run --capture graphs ./llama-cli ...      its graphs, for \"explain\"
+  lastuse run --explain ./llama-cli ...             why it needs so much
+  lastuse run --verify ./llama-cli ...              check every plan
+  lastuse run --dump 'l_out-*,kq*' ./llama-cli ...  values, for numpy.load
+  lastuse run -- ./llama-cli --help                 \"--\" may come in between";
+
+const EXIT_CODES: &str = "Exit codes: that of the program, or 128 plus the signal that killed it; 125 lastuse failed, 126 the program is not \
+executable, 127 there is no such program.";
+
 /// Run a program with lastuse, and report its compute buffers.
 ///
 /// lastuse takes the place of the program's ggml-alloc. Works with unchanged programs that use ggml as a shared library
@@ -51,20 +67,7 @@ const ACCOUNTING: &str = "LASTUSE_ACCOUNTING";
 /// buffer. The file that --report names gets a page with pictures of the graphs and all tensors, or, by its ending, the
 /// tensors alone: .json, .txt, or .log for a line for each tensor.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  lastuse run ./llama-cli -m model.gguf -p Hello
-  lastuse run --off ./llama-cli -m model.gguf       with ggml-alloc, to compare
-  lastuse run --report ./llama-cli -m model.gguf    what each device holds
-  lastuse run --report memory.html ./llama-cli -m model.gguf   a picture of it
-  lastuse run --report tensors.log ./llama-cli ...  a line for each tensor
-  lastuse run --capture graphs ./llama-cli ...      its graphs, for \"explain\"
-  lastuse run --explain ./llama-cli ...             why it needs so much
-  lastuse run --verify ./llama-cli ...              check every plan
-  lastuse run --dump 'l_out-*,kq*' ./llama-cli ...  values, for numpy.load
-  lastuse run -- ./llama-cli --help                 \"--\" may come in between
-
-Exit codes: that of the program, or 128 plus the signal that killed it; 125 lastuse failed, 126 the program is not \
-executable, 127 there is no such program.")]
+#[command(after_help = format!("{EXAMPLES}\n\nEnvironment:\n{}\n\n{EXIT_CODES}", variables()))]
 pub struct Arguments {
     /// Use ggml-alloc: lastuse forwards every call, and only reports.
     #[arg(long, conflicts_with_all = ["capture", "report", "explain", "verify", "rules", "effort", "reorder", "budget", "retain", "dump"])]

@@ -1,12 +1,11 @@
 //! Records all buffers of the process and the largest graph of each graph allocator, and writes a file at its end.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
-use crate::ggml::environment::path_in;
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::owned::{BufferListener, OwnedBuffer, for_each_owned, listen};
 use crate::ggml::live::runtime::Runtime;
@@ -21,15 +20,10 @@ use super::describe::{DescribedBuffer, usage};
 use super::destination::{AccountingFile, AccountingFileError};
 use super::draft::{GraphDraft, content};
 
-/// The environment variable with the file.
-const FILE: &CStr = c"LASTUSE_ACCOUNTING";
-
 /// The recorder of a process. No function of ggml is called while its state is locked, so that any function may be called in
 /// a callback.
 #[derive(Debug)]
 pub struct Recorder {
-    /// Done once the environment was read.
-    environment: Once,
     /// Whether anything is recorded, which is checked at each plan.
     is_recording: AtomicBool,
     /// The process that records. One that it forks writes nothing, and takes no lock, which another thread may have held.
@@ -55,7 +49,7 @@ pub struct NotNoted;
 impl fmt::Display for NotNoted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "nothing is recorded: call lastuse_set_accounting or set LASTUSE_ACCOUNTING before the first buffer",
+            "nothing is recorded: set LASTUSE_ACCOUNTING, or call lastuse_set(\"accounting\", file) before the first buffer",
         )
     }
 }
@@ -64,7 +58,6 @@ impl fmt::Display for NotNoted {
 pub fn recorder() -> &'static Recorder {
     static OF_PROCESS: OnceLock<Recorder> = OnceLock::new();
     OF_PROCESS.get_or_init(|| Recorder {
-        environment: Once::new(),
         is_recording: AtomicBool::new(false),
         process: AtomicU32::new(0),
         state: Mutex::default(),
@@ -72,16 +65,6 @@ pub fn recorder() -> &'static Recorder {
 }
 
 impl Recorder {
-    /// Takes the file from the environment on the first call; `log` is called with the reason if that fails.
-    pub fn follow_environment(&'static self, log: impl Fn(&str)) {
-        self.environment.call_once(|| {
-            let Some(path) = path_in(FILE) else { return };
-            if let Err(error) = self.set(Some(&path)) {
-                log(&format!("{SIGNATURE}{} has no effect: {error}\n", FILE.to_string_lossy()));
-            }
-        });
-    }
-
     /// Records from now on, and writes the file at the end of the process; `None` ends that.
     ///
     /// # Errors

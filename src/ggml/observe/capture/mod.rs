@@ -8,13 +8,11 @@ mod gzip;
 mod file;
 
 use std::collections::HashSet;
-use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::ggml::environment::path_in;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::log::{Level, log_message};
@@ -25,14 +23,9 @@ use file::Written;
 
 pub use destination::Destination;
 
-/// The environment variable with the [`Destination`].
-const CAPTURE: &CStr = c"LASTUSE_CAPTURE";
-
 /// The captures of a process.
 #[derive(Debug)]
 pub struct Captures {
-    /// Done once the environment was read.
-    environment: Once,
     /// Whether there is a destination, which is checked at each plan.
     is_enabled: AtomicBool,
     state: Mutex<CaptureState>,
@@ -64,21 +57,8 @@ impl Captures {
     fn new() -> Self {
         let [is_enabled, has_logged_failure, has_logged_uncompressed] = [const { AtomicBool::new(false) }; 3];
         let [written, failed] = [const { AtomicU64::new(0) }; 2];
-        let (environment, state) = (Once::new(), Mutex::default());
-        Self { environment, is_enabled, state, written, failed, has_logged_failure, has_logged_uncompressed }
-    }
-
-    /// Takes the destination from the environment on the first call; `log` is called with the reason if that fails.
-    pub fn follow_environment(&self, log: impl Fn(&str)) {
-        self.environment.call_once(|| {
-            let Some(path) = path_in(CAPTURE) else { return };
-            match Destination::new(&path) {
-                Ok(destination) => self.set(Some(destination)),
-                Err(error) => {
-                    log(&format!("{SIGNATURE}{} has no effect: {error}\n", CAPTURE.to_string_lossy()));
-                }
-            }
-        });
+        let state = Mutex::default();
+        Self { is_enabled, state, written, failed, has_logged_failure, has_logged_uncompressed }
     }
 
     /// Writes later graphs to `destination`, or to no file.

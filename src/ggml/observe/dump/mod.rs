@@ -10,13 +10,12 @@ mod values;
 mod folder;
 
 use std::collections::HashMap;
-use std::ffi::{CStr, OsStr};
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::ggml::environment::{path_in, text_of};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::live::tensor_mut::TensorMut;
@@ -28,20 +27,12 @@ use selection::{Selected, is_selected, select};
 
 pub use folder::DumpFolderError;
 
-/// The environment variable with the names of the tensors, a [`NamePattern`].
-const PATTERN: &CStr = c"LASTUSE_DUMP";
-
-/// The environment variable with the folder.
-const FOLDER: &CStr = c"LASTUSE_DUMP_DIR";
-
 /// The folder where none is given.
 const DEFAULT_FOLDER: &str = "lastuse-dump";
 
 /// The dumps of a process.
 #[derive(Debug)]
 pub struct Dumps {
-    /// Done once the environment was read.
-    environment: Once,
     /// The number of changes of the pattern.
     changes: AtomicU64,
     state: Mutex<DumpState>,
@@ -49,6 +40,8 @@ pub struct Dumps {
 
 #[derive(Debug, Default)]
 struct DumpState {
+    /// Where later dumps go; `None` for the default.
+    folder: Option<OsString>,
     setting: Option<Arc<DumpSetting>>,
     /// By the address of a graph: its nodes that were flagged as outputs, by address.
     flagged: HashMap<usize, Vec<usize>>,
@@ -88,7 +81,7 @@ impl fmt::Display for NoPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no names of tensors are set: call lastuse_set_dump or set LASTUSE_DUMP before the graph is allocated"
+            "no names of tensors are set: set LASTUSE_DUMP, or call lastuse_set(\"dump\", names) before the graph is allocated"
         )
     }
 }
@@ -96,15 +89,15 @@ impl fmt::Display for NoPattern {
 /// Returns the dumps of this process.
 pub fn dumps() -> &'static Dumps {
     static OF_PROCESS: OnceLock<Dumps> = OnceLock::new();
-    OF_PROCESS.get_or_init(|| Dumps { environment: Once::new(), changes: AtomicU64::new(0), state: Mutex::default() })
+    OF_PROCESS.get_or_init(|| Dumps { changes: AtomicU64::new(0), state: Mutex::default() })
 }
 
 impl DumpSetting {
-    /// Creates a setting for a pattern that is not empty. Without a folder, it is `lastuse-dump` in the working folder.
+    /// Creates a setting for a pattern that is not empty.
     ///
     /// # Errors
     /// [`DumpFolderError`].
-    pub fn new(pattern: NamePattern, folder: Option<&OsStr>) -> Result<Self, DumpFolderError> {
+    fn new(pattern: NamePattern, folder: Option<&OsStr>) -> Result<Self, DumpFolderError> {
         let folder = DumpFolder::new(Path::new(folder.unwrap_or(OsStr::new(DEFAULT_FOLDER))))?;
         let [has_reported_names, has_logged_failure] = [const { AtomicBool::new(false) }; 2];
         Ok(Self { pattern, folder, has_reported_names, has_logged_failure })
@@ -112,27 +105,29 @@ impl DumpSetting {
 }
 
 impl Dumps {
-    /// Takes the setting from the environment on the first call; `log` is called with the reason if that fails.
-    pub fn follow_environment(&self, log: impl Fn(&str)) {
-        self.environment.call_once(|| {
-            let Some(text) = text_of(PATTERN) else { return };
-            let parsed =
-                text.parse().map_err(|invalid| format!("{} has no effect: {invalid}", PATTERN.to_string_lossy()));
-            let set = parsed.and_then(|pattern: NamePattern| {
-                let setting = (!pattern.is_empty()).then(|| DumpSetting::new(pattern, path_in(FOLDER).as_deref()));
-                let no_effect = |error| format!("{} has no effect: {error}", PATTERN.to_string_lossy());
-                setting.transpose().map(|setting| self.set(setting)).map_err(no_effect)
-            });
-            if let Err(why) = set {
-                log(&format!("{SIGNATURE}{why}\n"));
-            }
-        });
+    /// Sets the names of the tensors to dump after later runs, none if they are empty.
+    ///
+    /// # Errors
+    /// [`DumpFolderError`]; nothing is changed then.
+    pub fn set_names(&self, names: NamePattern) -> Result<(), DumpFolderError> {
+        let folder = self.state().folder.clone();
+        self.set(names, folder)
     }
 
-    /// Sets the tensors to dump after later runs.
-    pub fn set(&self, setting: Option<DumpSetting>) {
-        self.state().setting = setting.map(Arc::new);
+    /// Sets the folder of the dumps after later runs. Without one, it is `lastuse-dump` in the working folder.
+    ///
+    /// # Errors
+    /// [`DumpFolderError`]; nothing is changed then.
+    pub fn set_folder(&self, folder: Option<&OsStr>) -> Result<(), DumpFolderError> {
+        self.set(self.pattern(), folder.map(OsStr::to_owned))
+    }
+
+    fn set(&self, names: NamePattern, folder: Option<OsString>) -> Result<(), DumpFolderError> {
+        let setting = (!names.is_empty()).then(|| DumpSetting::new(names, folder.as_deref())).transpose()?;
+        let mut state = self.state();
+        (state.setting, state.folder) = (setting.map(Arc::new), folder);
         self.changes.fetch_add(1, Ordering::Release);
+        Ok(())
     }
 
     /// Returns the names of the tensors to be dumped.

@@ -1,0 +1,254 @@
+//! The settings: one table behind the environment variables, `lastuse_set`, `lastuse_gallocr_set`, `lastuse run --help` and
+//! docs/settings.md. How a value is parsed, and what it changes, is in `ggml::process::settings`.
+
+use std::ffi::CStr;
+
+/// A setting, apart from its texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// Whether lastuse serves the process at all.
+    Switch,
+    /// The level of the log.
+    Log,
+    /// The file with the events of all allocators.
+    Report,
+    /// The in-place and aliasing rules.
+    Rules,
+    /// The limit on the work of placement.
+    Effort,
+    /// Whether the nodes of graphs are put into an order with a lower peak.
+    Reorder,
+    /// The bytes that the buffers of an allocator may need.
+    Budget,
+    /// The checks at run time.
+    Verify,
+    /// The names of tensors that stay readable.
+    Retain,
+    /// The folder of captured graphs.
+    Capture,
+    /// The folder of dumped tensors.
+    DumpDir,
+    /// The names of dumped tensors.
+    Dump,
+    /// The file with what devices held.
+    Accounting,
+}
+
+/// How a setting can be changed once its variable was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Not at all.
+    Start,
+    /// For the process, from now on.
+    Process,
+    /// For allocators that are created from now on.
+    LaterAllocators,
+    /// For allocators that are created from now on, and for one allocator.
+    EachAllocator,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// What is set.
+    pub key: Key,
+    /// The environment variable.
+    pub variable: &'static CStr,
+    /// What a value is, in capitals, or the only one that makes sense.
+    pub value: &'static str,
+    /// What holds if the variable is not set or empty.
+    pub default: &'static str,
+    /// How it can be changed.
+    pub scope: Scope,
+    /// One line for people.
+    pub help: &'static str,
+}
+
+/// All settings. Those that others depend on come first.
+pub const SETTINGS: [Setting; 13] = [
+    Setting {
+        key: Key::Switch,
+        variable: c"LASTUSE",
+        value: "off",
+        default: "on",
+        scope: Scope::Start,
+        help: "hands every call to ggml's own allocator",
+    },
+    Setting {
+        key: Key::Log,
+        variable: c"LASTUSE_LOG",
+        value: "LEVEL",
+        default: "off",
+        scope: Scope::Start,
+        help: "logs to the standard error: error, warn, info or debug",
+    },
+    Setting {
+        key: Key::Report,
+        variable: c"LASTUSE_REPORT",
+        value: "FILE",
+        default: "none",
+        scope: Scope::Start,
+        help: "appends what the allocators do, as lines of JSON",
+    },
+    Setting {
+        key: Key::Rules,
+        variable: c"LASTUSE_RULES",
+        value: "WORDS",
+        default: "default",
+        scope: Scope::EachAllocator,
+        help: "which memory tensors may share",
+    },
+    Setting {
+        key: Key::Effort,
+        variable: c"LASTUSE_EFFORT",
+        value: "UNITS",
+        default: "100000",
+        scope: Scope::EachAllocator,
+        help: "how long to search where a plan is above its lower bound",
+    },
+    Setting {
+        key: Key::Reorder,
+        variable: c"LASTUSE_REORDER",
+        value: "on",
+        default: "off",
+        scope: Scope::LaterAllocators,
+        help: "runs nodes in an order with a lower peak, without a scheduler",
+    },
+    Setting {
+        key: Key::Budget,
+        variable: c"LASTUSE_BUDGET",
+        value: "BYTES",
+        default: "none",
+        scope: Scope::LaterAllocators,
+        help: "tiles graphs whose buffers need more, such as 700M or 2GiB, without a scheduler",
+    },
+    Setting {
+        key: Key::Verify,
+        variable: c"LASTUSE_VERIFY",
+        value: "WORDS",
+        default: "off",
+        scope: Scope::LaterAllocators,
+        help: "checks plans, and memory between operations: plan, memory, weights, no-custom",
+    },
+    Setting {
+        key: Key::Retain,
+        variable: c"LASTUSE_RETAIN",
+        value: "NAMES",
+        default: "none",
+        scope: Scope::Process,
+        help: "keeps tensors with these names readable after the run: l_out-*,kq*, or * for all",
+    },
+    Setting {
+        key: Key::Capture,
+        variable: c"LASTUSE_CAPTURE",
+        value: "DIR",
+        default: "none",
+        scope: Scope::Process,
+        help: "writes each planned graph to a file in a folder, or to names such as graphs/%s.jsonl.gz",
+    },
+    Setting {
+        key: Key::DumpDir,
+        variable: c"LASTUSE_DUMP_DIR",
+        value: "DIR",
+        default: "lastuse-dump",
+        scope: Scope::Process,
+        help: "the folder of dumped tensors",
+    },
+    Setting {
+        key: Key::Dump,
+        variable: c"LASTUSE_DUMP",
+        value: "NAMES",
+        default: "none",
+        scope: Scope::Process,
+        help: "writes the values of tensors with these names after each run",
+    },
+    Setting {
+        key: Key::Accounting,
+        variable: c"LASTUSE_ACCOUNTING",
+        value: "FILE",
+        default: "none",
+        scope: Scope::Process,
+        help: "writes what devices held when they held the most, at the end",
+    },
+];
+
+impl Key {
+    /// Returns the environment variable of the setting.
+    pub fn variable(self) -> &'static CStr {
+        SETTINGS.iter().find(|setting| setting.key == self).map_or(c"", |setting| setting.variable)
+    }
+}
+
+impl Setting {
+    /// Returns the name in C: that of the variable, without `LASTUSE_`, in lower case.
+    pub fn name(&self) -> String {
+        let variable = self.variable.to_string_lossy();
+        variable.strip_prefix("LASTUSE_").unwrap_or(&variable).to_ascii_lowercase()
+    }
+
+    /// Returns whether `lastuse_set` may change it.
+    pub fn is_of_process(&self) -> bool {
+        self.scope != Scope::Start
+    }
+
+    /// Returns whether `lastuse_gallocr_set` may change it.
+    pub fn is_of_allocator(&self) -> bool {
+        self.scope == Scope::EachAllocator
+    }
+}
+
+/// Returns the setting that a name stands for, in any case, if it `may` be set; otherwise what is expected.
+///
+/// # Errors
+/// A message that lists the names.
+pub fn find(name: &str, may: fn(&Setting) -> bool) -> Result<&'static Setting, String> {
+    let named = |setting: &&Setting| setting.name().eq_ignore_ascii_case(name);
+    let names = || SETTINGS.iter().filter(|setting| may(setting)).map(Setting::name).collect::<Vec<_>>().join(", ");
+    match SETTINGS.iter().find(named) {
+        Some(setting) if may(setting) => Ok(setting),
+        Some(Setting { scope: Scope::Start, variable, .. }) => {
+            let variable = variable.to_string_lossy();
+            Err(format!("{name} is set by {variable} alone, which was read at the start; expected {}", names()))
+        }
+        Some(_) => Err(format!("{name} is set for the process, by lastuse_set; expected {}", names())),
+        None => Err(format!("unknown setting {name:?}; expected {}", names())),
+    }
+}
+
+/// Returns the table as text: a line for each variable.
+pub fn variables() -> String {
+    let line = |setting: &Setting| {
+        let variable = format!("{}={}", setting.variable.to_string_lossy(), setting.value);
+        format!("  {variable:<24} {} [default: {}]", setting.help, setting.default)
+    };
+    SETTINGS.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_variables() {
+        let names: Vec<String> = SETTINGS.iter().filter(|setting| setting.is_of_process()).map(Setting::name).collect();
+        let expected =
+            ["rules", "effort", "reorder", "budget", "verify", "retain", "capture", "dump_dir", "dump", "accounting"];
+        assert_eq!(names, expected);
+        for setting in &SETTINGS {
+            assert_eq!(setting.key.variable(), setting.variable);
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_any_case_and_others_are_quoted() {
+        assert_eq!(find("Dump_Dir", Setting::is_of_process).map(|setting| setting.key), Ok(Key::DumpDir));
+        assert_eq!(find("rules", Setting::is_of_allocator).map(|setting| setting.key), Ok(Key::Rules));
+        let error = |name: &str, may| find(name, may).expect_err(name);
+        let unknown = error("rule", Setting::is_of_allocator);
+        assert_eq!(unknown, "unknown setting \"rule\"; expected rules, effort");
+        let of_process = error("retain", Setting::is_of_allocator);
+        assert_eq!(of_process, "retain is set for the process, by lastuse_set; expected rules, effort");
+        let at_start = error("log", Setting::is_of_process);
+        assert!(at_start.starts_with("log is set by LASTUSE_LOG alone, which was read at the start; expected rules, "));
+    }
+}
