@@ -6,7 +6,7 @@
 //
 //   topic                                                   guide                   examples
 //   is lastuse in use, and what it has done                 docs/api.md             docs/examples/process.c
-//   settings: rules of sharing, effort, captures            docs/planning.md        docs/examples/settings.c
+//   settings: rules of sharing, effort, files               docs/settings.md        docs/examples/settings.c
 //   values that can be read later                           docs/retention.md       docs/examples/retention.c
 //   values of tensors in files                              docs/inspecting.md      docs/examples/inspecting.c
 //   what devices hold                                       docs/accounting.md      docs/examples/accounting.c
@@ -161,7 +161,7 @@ struct lastuse_stats {
   uint64_t bytes;
   // Of these bytes, those that no plan could have saved: the lower bound of the largest plan of each buffer.
   uint64_t lower_bound;
-  // Graphs written to files (lastuse_set_capture).
+  // Graphs written to files (lastuse_set: capture).
   uint64_t captures_written;
   // Graphs that could not be written to a file.
   uint64_t captures_failed;
@@ -511,7 +511,7 @@ struct lastuse_offload_search {
 // Parameters of lastuse_guard_new.
 struct lastuse_guard_params {
   size_t struct_size;
-  // Words of lastuse_set_verify, of which "weights" and "no-custom" affect a guard; NULL: none.
+  // Words of lastuse_set("verify", ...), of which "weights" and "no-custom" affect a guard; NULL: none.
   const char *words;
   // A callback of the program, called as it would be without the guard; or NULL.
   bool (*next)(struct ggml_tensor *t, bool ask, void *user_data);
@@ -546,43 +546,28 @@ uint64_t lastuse_plan_count(void);
 // counted in some fields and not yet in others.
 bool lastuse_stats_get(struct lastuse_stats *stats);
 
-// Sets which memory tensors may share, for allocators created from now on, those of schedulers included. rules is a
-// list of words separated by commas, in any case, later ones overriding earlier ones: "default", "ggml" (what ggml's
-// own allocator shares), "all", "none", the names of rules in docs/planning.md ("no-" before a name switches it off),
-// and words for some devices ("gpu:no-in-place", "cuda:rows"). LASTUSE_RULES sets them at the start. Returns false and
-// changes nothing if a word is unknown; true, without effect, if lastuse is not enabled.
-bool lastuse_set_rules(const char *rules);
+// Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators
+// created from now on, those of schedulers included: "rules" (which memory tensors may share), "effort" (how long to
+// search for smaller plans), "reorder", "budget", "verify" (checks at run time); for all: "retain" (names of tensors
+// that stay readable), "capture" (a folder for planned graphs), "dump" and "dump_dir" (names of tensors for
+// lastuse_graph_dump, and its folder), "accounting" (a file for what devices held). See docs/settings.md for values.
+// NULL and "" are the default. Strings are copied. Returns false and changes nothing if name is unknown, value is not
+// valid or lastuse is not enabled.
+bool lastuse_set(const char *name, const char *value);
 
-// Sets which memory the tensors of one allocator may share, by the words of lastuse_set_rules. The allocator drops its
-// plans and keeps its buffers: with several buffers, the next graph must be reserved first. Returns false and changes
-// nothing if a word is unknown; true, without effect, if lastuse has not created galloc.
-bool lastuse_gallocr_set_rules(struct ggml_gallocr *galloc, const char *rules);
-
-// Sets how long allocators created from now on, those of schedulers included, may search for a smaller plan where one
-// is above its lower bound. LASTUSE_EFFORT sets it at the start. units is in units of work, of which a core does some
-// hundreds of millions a second; 0 means the default, 100000, a fraction of a millisecond. The limit is for each
-// buffer of each graph, up to three times. Equal graphs and efforts give equal plans; an effort above the default
-// never gives a larger plan than the default.
-void lastuse_set_effort(uint64_t units);
-
-// Sets how long one allocator may search for a smaller plan, in the units of lastuse_set_effort. The allocator drops
-// its plans and keeps its buffers: with several buffers, the next graph must be reserved first. Has no effect if
-// lastuse has not created galloc.
-void lastuse_gallocr_set_effort(struct ggml_gallocr *galloc, uint64_t units);
-
-// Sets the folder to which graphs are written when they are planned: each distinct graph once, without weights and
-// data, in the format that the tool lastuse reads (docs/captures.md). LASTUSE_CAPTURE sets it at the start. dir is a
-// folder, which is created if it is missing, or a folder and a pattern for file names in which "%s" stands for the
-// name of the graph: "graphs/%s.jsonl.gz". NULL or an empty string ends writing. The string is copied. Returns false
-// if the folder cannot be written to or lastuse is not enabled; a graph that cannot is only logged.
-bool lastuse_set_capture(const char *dir);
+// Sets "rules" or "effort" of one allocator, as lastuse_set does for later ones. The allocator drops its plans and
+// keeps its buffers: with several buffers, the next graph must be reserved first. Returns false and changes nothing if
+// name is another one, value is not valid or lastuse has not created galloc.
+bool lastuse_gallocr_set(struct ggml_gallocr *galloc,
+                         const char *name,
+                         const char *value);
 
 // Keeps the value of t, a leaf, node or view, readable to the end of the run in every graph with t that galloc plans
 // from now on: its memory is neither reused nor written in place by a later node. The graph is not changed; its plan
 // may be larger than that of ggml's own allocator.
 //
 // Lasts until lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. With several
-// buffers, the graph must be reserved anew (docs/retention.md). For allocators of schedulers, use lastuse_set_retain.
+// buffers, the graph must be reserved anew (docs/retention.md). For allocators of schedulers, use lastuse_set.
 // Returns false if lastuse has not created galloc, or if only parts of t are computed since lastuse_graph_tile.
 bool lastuse_tensor_retain(struct ggml_gallocr *galloc, struct ggml_tensor *t);
 
@@ -593,27 +578,8 @@ bool lastuse_tensor_retain(struct ggml_gallocr *galloc, struct ggml_tensor *t);
 bool lastuse_tensor_retain_until(struct ggml_gallocr *galloc, struct ggml_tensor *t, struct ggml_tensor *node);
 
 // Ends lastuse_tensor_retain and lastuse_tensor_retain_until for t, in the graphs that galloc plans from now on. What
-// lastuse_set_retain names stays retained. Returns false if t is not retained by these calls.
+// lastuse_set names stays retained. Returns false if t is not retained by these calls.
 bool lastuse_tensor_release(struct ggml_gallocr *galloc, struct ggml_tensor *t);
-
-// Keeps all tensors with matching names readable to the end of the run, as lastuse_tensor_retain does, in all graphs
-// that lastuse plans from now on: by existing and later allocators, those of schedulers included, and by
-// lastuse_graph_measure and the like. LASTUSE_RETAIN sets the names at the start.
-//
-// names is a list of patterns separated by commas, "l_out-*,kq*": * stands for any characters or none, ? for one. "*"
-// keeps every tensor, "" none, the default. Names are those of ggml when a graph is planned (docs/retention.md).
-//
-// Returns false and changes nothing if one of several patterns is empty, names is not UTF-8 or lastuse is not enabled.
-bool lastuse_set_retain(const char *names);
-
-// Sets the names of tensors whose values lastuse_graph_dump writes to files, and the folder of these files.
-// LASTUSE_DUMP and LASTUSE_DUMP_DIR set them at the start.
-//
-// pattern is a list of names as for lastuse_set_retain; the tensors are retained in every graph that is planned from
-// now on. NULL or an empty string ends that. dir is created if it is missing; NULL stands for "lastuse-dump" in the
-// working directory. The strings are copied. Returns false and changes nothing if pattern is not valid, the folder
-// cannot be written to or lastuse is not enabled.
-bool lastuse_set_dump(const char *pattern, const char *dir);
 
 // Prepares a graph for lastuse_graph_dump, before it is computed: flags the tensors that will be dumped as outputs, so
 // that no backend leaves out their results, as it may when it fuses a node with the next one. Without this call, files
@@ -622,20 +588,12 @@ bool lastuse_set_dump(const char *pattern, const char *dir);
 bool lastuse_graph_dump_begin(struct ggml_cgraph *graph);
 
 // Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes and
-// inputs whose names lastuse_set_dump selects. Each call writes to the next free folder, "run-00001" and so on, with
+// inputs whose names lastuse_set("dump", ...) selects. Each call writes to the next free folder, "run-00001" and so on, with
 // an "index.jsonl" (docs/inspecting.md). Asynchronous backends must be synchronized before. n_written may be NULL;
 // otherwise it gets the number of arrays. Returns false if a tensor could not be written (the others were), if no
 // names are set, and if lastuse is not enabled or does not know the layout of this ggml.
-bool lastuse_graph_dump(struct ggml_cgraph *graph, size_t *n_written);
-
-// Records from now on what the process allocates, and writes it to a file when the process exits: for each device the
-// buffers and tensors at the moment when it held the most. LASTUSE_ACCOUNTING sets the file at the start.
-//
-// The format follows from the ending of path: .txt, .json, .html, .log, or none for tables; "%p" stands for the number
-// of the process. NULL or an empty string ends recording, and another call starts anew: what was recorded is then not
-// written. The string is copied. Buffers of the program count where graphs use them, or if they are noted. Returns
-// false and changes nothing if the file exists or cannot be written, its ending is unknown, or lastuse is not enabled.
-bool lastuse_set_accounting(const char *path);
+bool lastuse_graph_dump(struct ggml_cgraph *graph,
+                        size_t *n_written);
 
 // Notes a buffer that the program has allocated by functions that lastuse does not replace, such as
 // ggml_backend_alloc_buffer or ggml_backend_cpu_buffer_from_ptr. The program also notes when it frees them. asked are
@@ -648,7 +606,7 @@ bool lastuse_buffer_note(struct ggml_backend_buffer *buffer, size_t asked, bool 
 bool lastuse_buffer_note_free(struct ggml_backend_buffer *buffer);
 
 // Returns what the devices hold now, to the byte: the buffers that lastuse has allocated, those that the tensors of
-// the given graphs and contexts lie in, and those that are given; while the process records (lastuse_set_accounting),
+// the given graphs and contexts lie in, and those that are given; while the process records (lastuse_set: accounting),
 // also what it has recorded. The caller frees it with lastuse_accounting_free. Returns NULL if a buffer in buffers
 // combines several, or if lastuse does not know the layout of this ggml.
 struct lastuse_accounting *lastuse_accounting_new(const struct lastuse_accounting_params *params);
@@ -921,16 +879,6 @@ bool lastuse_offload_apply(const struct lastuse_offload *offload, int graph, str
 // shortest, and then halves what is left: what fits must also fit with a shorter context.
 bool lastuse_offload_longest(struct lastuse_offload_search *search);
 
-// Sets what is verified for allocators created from now on, those of schedulers included. An error is logged and ends
-// in ggml's abort. LASTUSE_VERIFY sets it at the start.
-//
-// words is a list separated by commas, in any case, each of which adds to the earlier ones: "off", the default;
-// "plan": simulates each allocated graph at its addresses; "memory": as "plan", and guards know which memory is free,
-// freed memory included; "weights": as "memory", for weights too; "no-custom": functions of the program write
-// anywhere.
-// Returns false and changes nothing if a word is unknown; true, without effect, if lastuse is not enabled.
-bool lastuse_set_verify(const char *words);
-
 // Verifies the addresses of an allocated graph, whichever allocator assigned them: simulates the graph, and returns
 // true if no value is overwritten before its last use and no result before the end. Tensors outside of compute
 // buffers, such as weights, are taken to be correct. Takes some microseconds for each tensor. Returns false if an
@@ -943,7 +891,7 @@ bool lastuse_graph_verify(struct ggml_cgraph *graph);
 // ggml's abort. The caller frees it with lastuse_guard_free, after the scheduler.
 //
 // A debugging aid: each node is computed alone, and all host memory that the graph uses is compared with a copy. Free
-// memory is known for allocators created with the word "memory" (lastuse_set_verify). See docs/verification.md. params
+// memory is known for allocators created with the word "memory" (lastuse_set: verify). See docs/verification.md. params
 // may be NULL. Returns NULL if a word is unknown or lastuse does not know the layout of this ggml.
 struct lastuse_guard *lastuse_guard_new(const struct lastuse_guard_params *params);
 
@@ -965,7 +913,7 @@ int lastuse_graph_compute_guarded(struct ggml_backend *backend, struct ggml_cgra
 
 // Checks that all tensors of a graph are in memory that was not freed, where its latest allocation has put them:
 // before a graph is computed that a program keeps. Otherwise ends in ggml's abort, with tensor and buffer. Checks
-// graphs allocated by lastuse since an allocator was created with the word "memory" (lastuse_set_verify); others pass.
+// graphs allocated by lastuse since an allocator was created with the word "memory" (lastuse_set: verify); others pass.
 // Buffers of the program count if it calls lastuse_buffer_note and lastuse_buffer_note_free.
 void lastuse_guard_check_graph(struct ggml_cgraph *graph);
 
