@@ -78,7 +78,7 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
             }
             // SAFETY: live, and used by no other thread, as the caller guarantees; the `GraphRef` that read the ids is gone.
             unsafe { allocator.reorder_to_reserve(graph, &mut ids.nodes, ids.leafs.as_deref()) };
-            // SAFETY: as above; only graphs in one buffer are cut, whose ids mean nothing.
+            // SAFETY: as above; only graphs in one buffer are tiled, whose ids mean nothing.
             let reserved = unsafe { allocator.tile_to_fit(graph) }.and_then(|()| {
                 // SAFETY: a live graph, as the caller guarantees.
                 let graph = unsafe { GraphRef::new(graph) };

@@ -305,7 +305,7 @@ impl Snapshot {
     }
 
     /// Replaces the graph by one that computes tiling, so that its plan fits a budget; it stays as it is
-    /// where it fits. Nodes that the program computes in place are cut as others are. External tensors are assumed not to
+    /// where it fits. Nodes that the program computes in place are tiled as others are. External tensors are assumed not to
     /// alias. New tensors have the names of those that they are parts of, with which part they are behind, and ids that no
     /// others have. `buffers` are for the plans, see [`Self::plan_in`]; `progress` is called with the part of the effort that
     /// is used, and cancels the search by returning `false`.

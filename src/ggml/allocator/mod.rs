@@ -7,7 +7,7 @@
 //! redirected results are checked ([`outputs`]), it is planned ([`planning`]), the plan is remembered, and [`chunks`] are allocated. [`assign`] writes addresses into
 //! tensors, [`activity`] reports the work, and [`accounted`] the plan to the accounting of the process. [`direct_use`]
 //! finds out whether a scheduler uses it. Before all that, [`reordering`] puts the nodes into another order, and
-//! [`cutting`] has large intermediates computed in tiles, where the program's user asks for it.
+//! [`tiling`] has large intermediates computed in tiles, where the program's user asks for it.
 
 mod tag;
 mod types;
