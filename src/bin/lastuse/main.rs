@@ -53,7 +53,7 @@ use clap::{ArgAction, Parser, Subcommand};
   lastuse draw graphs -o map.html                      to explore in a browser
   lastuse compare ./llama-bench -m model.gguf          compared with ggml-alloc
   lastuse plan graphs                                  a table of their bytes
-  lastuse offload graphs --device Vulkan0=2GiB           what fits on a GPU
+  lastuse offload graphs --device Vulkan0=2GiB         what fits on a GPU
   lastuse reach ./llama-cli                            if run has an effect
 
 \"lastuse COMMAND --help\" documents a command."
