@@ -1,6 +1,6 @@
 //! The time that the search for what to compute in tiles takes, on captured graphs.
 //!
-//! `cargo bench -p lastuse-c-tests --bench tiling`; a tile of a name, as in `-- unet-512`, selects benchmarks. Each
+//! `cargo bench -p lastuse-c-tests --bench tiling`; a part of a name, as in `-- unet-512`, selects benchmarks. Each
 //! graph is first tiled once for each budget, which prints its nodes and the bytes before and after.
 
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-// Results that lie in a tile of a source, and sources that lie in a part of the result, where more than a copy is made.
+// Results that lie in a part of a source, and sources that lie in a part of the result, where more than a copy is made.
 
 #include "in_place.h"
 
@@ -59,7 +59,7 @@ static struct ggml_tensor * build_pad(struct form form) {
     return ggml_pad(form.ctx, a, pad[0], pad[1], pad[2], pad[3]);
 }
 
-static const struct rule RULES_OF_TILES[] = {
+static const struct rule RULES_OF_PARTS[] = {
     {
         .name = "REPEAT along the slowest dimension, its source at the start of its result",
         .build = build_repeat,
@@ -99,4 +99,4 @@ static const struct rule RULES_OF_TILES[] = {
     },
 };
 
-const struct rules PART_RULES = RULES("tiles", RULES_OF_TILES);
+const struct rules PART_RULES = RULES("parts", RULES_OF_PARTS);

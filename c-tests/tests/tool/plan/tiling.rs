@@ -99,7 +99,7 @@ fn malformed_budgets_are_wrong_usage() {
     for budget in ["", "much", "-5", "40%%", "99999999999999999999"] {
         let output = run(&[&format!("--tile={budget}"), &captured("sd-sd1-unet-512")]);
         assert_eq!(output.status.code(), Some(2), "{budget}");
-        assert!(stderr(&output).contains("give bytes (53000000, 512M), a tile (40%), or min"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("give bytes (53000000, 512M), a part (40%), or min"), "{}", stderr(&output));
     }
     assert_eq!(run(&["--tile-threads", "5", &captured("sd-sd1-unet-512")]).status.code(), Some(2));
 }

@@ -43,10 +43,10 @@ use variants::best_variant;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse offload graphs --device Vulkan0=2GiB         what fits, for llama.cpp
-  lastuse offload graphs --device CUDA0=8GiB,reserve=600MiB   less for the driver
+  lastuse offload graphs --device CUDA0=8GiB,reserve=600MiB   for the driver
   lastuse offload graphs --device CUDA0=8G --device CUDA1=4G --layers
-  lastuse offload graphs --device CUDA0=8G --device cpu=16G   the host limited too
-  lastuse offload graphs --device CUDA0=8G --model model.gguf   unread tensors too
+  lastuse offload graphs --device CUDA0=8G --device cpu=16G   the host, too
+  lastuse offload graphs --device CUDA0=8G --model model.gguf   unread ones, too
   lastuse offload graphs --device gpu=8G --order classes --hotness stats \\
       -o model.gpuidx
   lastuse offload graphs --device CUDA0=8G --json      JSON, for programs
