@@ -36,11 +36,7 @@ pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: 
             let graph = required(graph, NAME, "graph");
             allocator.note_direct_use();
             // SAFETY: live, and used by no other thread, as the caller guarantees; there is no `GraphRef` of it.
-            unsafe { allocator.reorder_to_reserve(graph, &mut None, None) };
-            // SAFETY: as above.
-            let reserved = unsafe { allocator.tile_to_fit(graph) }
-                // SAFETY: live, and used by no other thread, as the caller guarantees.
-                .and_then(|()| allocator.reserve(unsafe { GraphRef::new(graph) }, None, None));
+            let reserved = unsafe { allocator.reserve(graph, None, None) };
             is_done(allocator, reserved)
         }
     })
@@ -72,18 +68,12 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
         GraphAllocator::Lastuse(allocator) => {
             let graph = required(graph, NAME, "graph");
             // SAFETY: a live graph, with NULL or an id for each node and each leaf, as the caller guarantees.
-            let mut ids = unsafe { ids_of_graph(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
+            let ids = unsafe { ids_of_graph(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
             if node_buffer_ids.is_null() {
                 allocator.note_direct_use();
             }
             // SAFETY: live, and used by no other thread, as the caller guarantees; the `GraphRef` that read the ids is gone.
-            unsafe { allocator.reorder_to_reserve(graph, &mut ids.nodes, ids.leafs.as_deref()) };
-            // SAFETY: as above; only graphs in one buffer are tiled, whose ids mean nothing.
-            let reserved = unsafe { allocator.tile_to_fit(graph) }.and_then(|()| {
-                // SAFETY: a live graph, as the caller guarantees.
-                let graph = unsafe { GraphRef::new(graph) };
-                allocator.reserve(graph, ids.nodes.as_deref(), ids.leafs.as_deref())
-            });
+            let reserved = unsafe { allocator.reserve(graph, ids.nodes, ids.leafs.as_deref()) };
             is_done(allocator, reserved)
         }
     })
@@ -121,7 +111,7 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
                 allocator.note_direct_use();
             }
             // SAFETY: a live graph of this thread, as the caller guarantees.
-            let measured = unsafe { allocator.measure_reserved(graph, ids.nodes.as_deref(), ids.leafs.as_deref()) };
+            let measured = unsafe { allocator.measure(graph, ids.nodes.as_deref(), ids.leafs.as_deref()) };
             // SAFETY: room for a number for each buffer id, as the caller guarantees.
             unsafe { write_sizes(NAME, sizes, measured) };
         }
@@ -152,16 +142,10 @@ pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, gra
                 abort_on_violation(&violation);
             }
             // SAFETY: live, and used by no other thread, as the caller guarantees; there is no `GraphRef` of it.
-            unsafe { allocator.note_use(graph) };
-            // SAFETY: as above.
-            unsafe { allocator.reorder_to_allocate(graph) };
-            // SAFETY: as above.
-            let cut = unsafe { allocator.tile_to_fit(graph) };
-            // SAFETY: a live graph, as the caller guarantees.
-            let graph = unsafe { GraphRef::new(graph) };
-            let allocated = cut.and_then(|()| allocator.allocate(graph));
+            let allocated = unsafe { allocator.allocate(graph) };
             let is_allocated = is_done(allocator, allocated);
-            if is_allocated && let Err(violation) = allocator.verify(graph) {
+            // SAFETY: a live graph, as the caller guarantees.
+            if is_allocated && let Err(violation) = allocator.verify(unsafe { GraphRef::new(graph) }) {
                 abort_on_violation(&violation);
             }
             is_allocated

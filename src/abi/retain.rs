@@ -28,7 +28,7 @@ pub unsafe extern "C" fn lastuse_tensor_retain(galloc: *mut ggml_gallocr, t: *mu
         // SAFETY: a live tensor, as the caller guarantees.
         let tensor = unsafe { TensorRef::from_non_null(t) };
         let Some(allocator) = allocator else { return false };
-        allocator.retain(tensor).inspect_err(|why| fail(NAME, why)).is_ok()
+        allocator.retain(tensor, None).inspect_err(|why| fail(NAME, why)).is_ok()
     })
 }
 
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn lastuse_tensor_retain_until(
             unsafe { TensorRef::from_non_null(it) }
         });
         let Some(allocator) = allocator else { return false };
-        let retained = allocator.retain_until(t, node);
+        let retained = allocator.retain(t, Some(node));
         retained.inspect_err(|why| fail(NAME, why)).is_ok()
     })
 }

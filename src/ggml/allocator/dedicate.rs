@@ -14,8 +14,8 @@ impl Allocator {
     /// # Errors
     /// [`DedicateError`]; nothing is changed.
     pub fn dedicate<'g>(&mut self, tensor: TensorRef<'g>, buffer: BufferRef) -> Result<TensorRef<'g>, DedicateError> {
-        let Self { runtime, dedicated, chunks, .. } = self;
-        dedicated.dedicate(runtime, tensor, buffer, |other| chunks.contains(other.as_ptr()))
+        let Self { planner, dedicated, chunks, .. } = self;
+        dedicated.dedicate(planner.runtime, tensor, buffer, |other| chunks.contains(other.as_ptr()))
     }
 
     /// Bytes of `buffer` that dedicated tensors take, with the gaps between them.

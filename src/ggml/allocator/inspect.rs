@@ -11,27 +11,26 @@ use crate::placement::Bytes;
 use crate::report::explain::{DEFAULT_TRIALS, Explanation, PlannedGraph, explain};
 
 use super::Allocator;
-use super::outputs::check_outputs;
 
 impl Allocator {
     /// The number of buffer ids.
     pub fn buffer_count(&self) -> usize {
-        self.types.id_count()
+        self.planner.types.id_count()
     }
 
     /// Bytes held in the buffer behind `id`; 0 for an id that repeats the buffer type of an earlier one.
     pub fn buffer_size(&self, id: usize) -> Bytes {
-        self.types.first_use(id).map_or(0, |buffer| self.chunks.size(buffer))
+        self.planner.types.first_use(id).map_or(0, |buffer| self.chunks.size(buffer))
     }
 
     /// Bytes that the latest plan requires for `id`, whether or not they could be allocated.
     pub fn required_size(&self, id: usize) -> Bytes {
-        self.types.first_use(id).map_or(0, |buffer| self.required[buffer].size)
+        self.planner.types.first_use(id).map_or(0, |buffer| self.required[buffer].size)
     }
 
     /// The lower bound of the latest plan for `id`.
     pub fn lower_bound(&self, id: usize) -> Bytes {
-        self.types.first_use(id).map_or(0, |buffer| self.required[buffer].lower_bound)
+        self.planner.types.first_use(id).map_or(0, |buffer| self.required[buffer].lower_bound)
     }
 
     /// Returns `graph` with its names, as this allocator would plan it: [`Snapshot::plan_as_recorded`] makes the plan.
@@ -40,20 +39,20 @@ impl Allocator {
     /// nodes, and otherwise 0.
     pub fn snapshot(&self, graph: GraphRef<'_>, node_ids: Option<&[usize]>, leaf_ids: Option<&[usize]>) -> Snapshot {
         let counts = |requested: &Requested| (requested.leafs.len(), requested.nodes.len());
-        let mut requested = self.types.requested(graph, node_ids, leaf_ids);
+        let mut requested = self.planner.types.requested(graph, node_ids, leaf_ids);
         if let (None, None, Some(current)) = (node_ids, leaf_ids, self.plans.current())
             && counts(&current.requested) == counts(&requested)
         {
             requested.clone_from(&current.requested);
         }
-        let mut reading = read(self.runtime, &[], graph, &requested);
+        let mut reading = read(self.planner.runtime, &[], graph, &requested);
         for (id, tensor) in (0..).zip(&reading.tensors) {
             if self.chunks.contains(tensor.buffer()) && reading.graph.tensor(id).external {
                 reading.graph.set_external(id, false);
             }
         }
-        self.retention.to_current().retain_in(&mut reading.graph, graph);
-        self.subject(&reading, &requested.of_all(&reading.graph)).snapshot()
+        self.planner.retention.to_current().retain_in(&mut reading.graph, graph);
+        self.planner.subject(&reading, &requested.of_all(&reading.graph)).snapshot()
     }
 
     /// Explains the plan that would be made for [`Allocator::snapshot`] of `graph`.
@@ -66,10 +65,10 @@ impl Allocator {
         // The caller knows which graph it is.
         snapshot.label.clear();
         let plan = snapshot.plan_as_recorded().map_err(|PlanError::TooLarge { buffer, bytes }| {
-            NotMeasured::TooLarge { buffer: self.types.types()[buffer as usize].name(), size: bytes }
+            NotMeasured::TooLarge { buffer: self.planner.types.types()[buffer as usize].name(), size: bytes }
         })?;
         let allowed: Vec<Rules> =
-            self.types.types().iter().map(|buffer_type| buffer_type.rules(&RuleSetting::default())).collect();
+            self.planner.types.types().iter().map(|buffer_type| buffer_type.rules(&RuleSetting::default())).collect();
         let mut explanation = explain(PlannedGraph {
             snapshot: &snapshot,
             buffers: &snapshot.recorded_buffers(),
@@ -79,7 +78,7 @@ impl Allocator {
             trials: DEFAULT_TRIALS,
         });
         for (index, buffer) in explanation.buffers.iter_mut().enumerate() {
-            let id = self.types.buffer_of_id().iter().position(|&other| other as usize == index);
+            let id = self.planner.types.buffer_of_id().iter().position(|&other| other as usize == index);
             buffer.id = id.unwrap_or(index);
         }
         Ok(explanation)
@@ -93,15 +92,15 @@ impl Allocator {
         reading: &ReadGraph<'_>,
         requested: &Requested,
     ) -> Option<Vec<Bytes>> {
-        if let Some(sizes) = self.tilings.by_ggml(graph) {
-            return Some(sizes.to_vec());
+        match &self.passes {
+            Some(passes) => passes.ggml_alloc_sizes(&self.planner, graph, reading, requested),
+            None => self.planner.subject(reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes(),
         }
-        if let Some((nodes, requested)) = self.as_given(graph, requested) {
-            let given = GraphRef { leafs: graph.leafs, nodes: &nodes };
-            let reading = read(self.runtime, self.types.types(), given, &requested);
-            return self.subject(&reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes();
-        }
-        self.subject(reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes()
+    }
+
+    /// Returns `true` if tensors were added to the graph to keep a budget.
+    pub fn has_tiled(&self, graph: GraphRef<'_>) -> bool {
+        self.passes.as_ref().is_some_and(|passes| passes.has_tiled(graph))
     }
 
     /// Returns an error if a reservation of `graph` would be refused however much memory is free.
@@ -114,15 +113,15 @@ impl Allocator {
         node_ids: Option<&[usize]>,
         leaf_ids: Option<&[usize]>,
     ) -> Result<(), Refusal> {
-        let requested = self.types.requested(graph, node_ids, leaf_ids);
-        self.types.pending(graph, &requested)?;
-        check_outputs(self.runtime, self.types.types(), graph, &requested)
+        let requested = self.planner.types.requested(graph, node_ids, leaf_ids);
+        self.planner.types.pending(graph, &requested)?;
+        self.planner.check_outputs(graph, &requested)
     }
 
     /// Returns for each tensor the first one that aliases it. Tensors in the allocator's own chunks will be placed
     /// anew.
     fn aliases(&self, graph: GraphRef<'_>, snapshot: &Snapshot) -> Vec<TensorId> {
-        let aliases = same_memory(self.runtime, &read(self.runtime, &[], graph, &Requested::default()));
+        let aliases = same_memory(self.planner.runtime, &read(self.planner.runtime, &[], graph, &Requested::default()));
         let own = |(id, alias): (TensorId, TensorId)| if snapshot.graph.tensor(id).external { alias } else { id };
         (0..).zip(aliases).map(own).collect()
     }

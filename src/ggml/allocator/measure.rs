@@ -58,7 +58,7 @@ pub unsafe fn measure(
     // SAFETY: a live graph that no other thread uses, as the caller guarantees.
     allocator.expect_acceptable(unsafe { GraphRef::new(graph) }, node_ids, leaf_ids)?;
     // SAFETY: a live graph that no other thread uses, as the caller guarantees.
-    unsafe { allocator.measure_reserved(graph, node_ids, leaf_ids) }?;
+    unsafe { allocator.measure(graph, node_ids, leaf_ids) }?;
     let need = |id| Need { size: allocator.required_size(id), lower_bound: allocator.lower_bound(id) };
     Ok((0..types.len()).map(need).collect())
 }

@@ -2,12 +2,11 @@
 
 use std::fmt;
 
+use crate::ggml::live::operations::Operations;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::process::settings::{retain_changes, settings};
 use crate::ggml::retention::{LiveRetention, Registrations};
 use crate::graph::Operation;
-
-use super::Allocator;
 
 /// Why a call about a retained tensor has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,9 +88,7 @@ impl AllocatorRetention {
         self.changes = retain_changes();
         self.live.set_names(settings().retain);
     }
-}
 
-impl Allocator {
     /// Retains a tensor in future plans, to the end of the graph.
     ///
     /// # Errors
@@ -100,36 +97,39 @@ impl Allocator {
         self.register(tensor, None)
     }
 
-    fn register(&mut self, tensor: TensorRef<'_>, until: Option<TensorRef<'_>>) -> Result<(), NotRetained> {
-        if tensor.is_replaced_by_tiles() {
-            return Err(NotRetained::Tiled { tensor: tensor.name() });
-        }
-        self.retention.live.register(tensor, until);
-        self.retention.registrations.add(tensor);
-        Ok(())
-    }
-
     /// Retains a tensor in future plans, until `node` has run.
     ///
     /// # Errors
     /// [`NotRetained::NoNode`] if no operation computes `node`, [`NotRetained::Tiled`] if none computes the tensor.
-    pub fn retain_until(&mut self, tensor: TensorRef<'_>, node: TensorRef<'_>) -> Result<(), NotRetained> {
-        let is_marker = self.runtime.operations.operation(node.op()) == Operation::Marker;
+    pub fn retain_until(
+        &mut self,
+        operations: &Operations,
+        tensor: TensorRef<'_>,
+        node: TensorRef<'_>,
+    ) -> Result<(), NotRetained> {
+        let is_marker = operations.operation(node.op()) == Operation::Marker;
         if is_marker && node.sources().next().is_none() {
             return Err(NotRetained::NoNode { tensor: node.name() });
         }
-        // Tensors retained until a node ran stay before that node.
-        self.orders.clear();
         self.register(tensor, Some(node))
     }
 
-    /// Ends [`Allocator::retain`] and [`Allocator::retain_until`] for future plans.
+    fn register(&mut self, tensor: TensorRef<'_>, until: Option<TensorRef<'_>>) -> Result<(), NotRetained> {
+        if tensor.is_replaced_by_tiles() {
+            return Err(NotRetained::Tiled { tensor: tensor.name() });
+        }
+        self.live.register(tensor, until);
+        self.registrations.add(tensor);
+        Ok(())
+    }
+
+    /// Ends [`AllocatorRetention::retain`] and [`AllocatorRetention::retain_until`] for future plans.
     ///
     /// # Errors
     /// [`NotRetained::NotRegistered`] if the tensor is retained by neither.
     pub fn release(&mut self, tensor: TensorRef<'_>) -> Result<(), NotRetained> {
-        let found = self.retention.live.release(tensor);
-        self.retention.registrations.remove(tensor);
+        let found = self.live.release(tensor);
+        self.registrations.remove(tensor);
         found.then_some(()).ok_or_else(|| NotRetained::NotRegistered { tensor: tensor.name() })
     }
 }

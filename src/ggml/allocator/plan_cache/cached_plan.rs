@@ -8,6 +8,7 @@ use crate::placement::Bytes;
 
 use crate::ggml::allocator::plan_cache::assignments::Assignments;
 use crate::ggml::allocator::plan_cache::key::{GraphKey, Sample};
+use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::ReadGraph;
 use crate::ggml::read::fingerprint::Fingerprint;
@@ -44,7 +45,7 @@ pub struct CachedPlan {
     served: VecDeque<Fingerprint>,
     /// [`Fingerprint::of_outputs`] of the latest graph whose redirected results were checked: the check does not cover
     /// memory in a buffer of another type.
-    pub checked_outputs: Option<Fingerprint>,
+    checked_outputs: Option<Fingerprint>,
     /// The planned leafs that keep their memory through the whole graph, with their addresses. Schedulers list several
     /// copies of an input, which nodes read in turns, and flag them so.
     kept_leafs: KeptLeafs,
@@ -121,6 +122,20 @@ impl CachedPlan {
             graph,
             assignments: OnceCell::new(),
             expectations: OnceCell::new(),
+        }
+    }
+
+    /// Returns `true` if the redirected results of `graph`, which the plan serves, have to be checked: constants may have
+    /// changed in ways that the key does not cover.
+    pub fn must_check_outputs(&self, runtime: &'static Runtime, graph: GraphRef<'_>) -> bool {
+        self.checked_outputs
+            .is_some_and(|checked| Fingerprint::of_outputs(runtime, graph).is_some_and(|outputs| outputs != checked))
+    }
+
+    /// Notes that the redirected results of `graph`, if it has any, were checked.
+    pub fn note_checked_outputs(&mut self, runtime: &'static Runtime, graph: GraphRef<'_>) {
+        if let Some(outputs) = Fingerprint::of_outputs(runtime, graph) {
+            self.checked_outputs = Some(outputs);
         }
     }
 

@@ -37,9 +37,9 @@ const MOST_PLANS: usize = 64;
 /// How many plans, the latest of either kind, a graph that was not planned is compared with.
 const MOST_COMPARED: usize = 4;
 
-/// Whether a plan fits a graph of about the size that it was made for.
+/// Whether a plan fits a graph.
 #[derive(Debug)]
-pub enum CloseFit<'g> {
+pub enum Fit<'g> {
     /// One does, and is selected.
     Selected(FittedGraph<'g>),
     /// None does, but one for a much larger graph has room, and may fit.
@@ -175,20 +175,21 @@ impl PlanCache {
         true
     }
 
-    /// Selects a plan that fits `graph`, compared tensor by tensor, and that keeps the tensors `retained`, among those
-    /// that were made for graphs of about its size.
-    pub fn select_close<'g>(
+    /// Selects a plan that fits `graph`, compared tensor by tensor, and that keeps the tensors `retained`; one that was made
+    /// for a much larger graph only if `may_be_larger`.
+    pub fn select_fitting<'g>(
         &mut self,
         runtime: &Runtime,
         types: &[BufferType],
         graph: GraphRef<'g>,
         retained: &[RetainedAt],
-    ) -> CloseFit<'g> {
+        may_be_larger: bool,
+    ) -> Fit<'g> {
         let mut larger = None;
         let mut found = None;
         for (index, plan) in self.compared(retained) {
             let Some(candidate) = PlanWithRoom::new(plan, types, graph) else { continue };
-            if candidate.is_much_larger() {
+            if candidate.is_much_larger() && !may_be_larger {
                 larger.get_or_insert_with(|| plan.buffers().iter().all(BufferPlan::is_from_peak));
             } else if let Some(fitted) = candidate.fit(runtime) {
                 found = Some((index, fitted));
@@ -198,25 +199,11 @@ impl PlanCache {
         match (found, larger) {
             (Some((index, fitted)), _) => {
                 self.plans[..=index].rotate_right(1);
-                CloseFit::Selected(fitted)
+                Fit::Selected(fitted)
             }
-            (None, Some(is_from_peak)) => CloseFit::OnlyLarger { is_from_peak },
-            (None, None) => CloseFit::None,
+            (None, Some(is_from_peak)) => Fit::OnlyLarger { is_from_peak },
+            (None, None) => Fit::None,
         }
-    }
-
-    /// Selects a plan that fits `graph` and that keeps the tensors `retained`, whatever size of graph it was made for.
-    pub fn select_fitting<'g>(
-        &mut self,
-        runtime: &Runtime,
-        types: &[BufferType],
-        graph: GraphRef<'g>,
-        retained: &[RetainedAt],
-    ) -> Option<FittedGraph<'g>> {
-        let fit = |plan| PlanWithRoom::new(plan, types, graph)?.fit(runtime);
-        let (index, fitted) = self.compared(retained).find_map(|(index, plan)| Some((index, fit(plan)?)))?;
-        self.plans[..=index].rotate_right(1);
-        Some(fitted)
     }
 
     /// Returns the plans that qualify, with their positions.

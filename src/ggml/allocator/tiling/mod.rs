@@ -24,20 +24,21 @@ use crate::ggml::extensions::budget::context_bytes;
 use crate::ggml::extensions::tiling::rewriter::{rewrite, tensors_needed};
 use crate::ggml::extensions::tiling::subject::LiveSubject;
 use crate::ggml::live::lock::Lock;
+use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::live::visited::Visited;
 use crate::ggml::log::Level;
 use crate::ggml::read::fingerprint::Fingerprint;
-use crate::ggml::read::read;
 use crate::ggml::read::requested::Requested;
+use crate::ggml::read::{ReadGraph, read};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::tiling::TiledGraph;
-use crate::graph::{self, BufferIndex, Requests, Sizes, TensorId, plan};
+use crate::graph::{BufferIndex, GraphPlan, Requests, Sizes, TensorId, plan};
 use crate::placement::Bytes;
 use crate::report::exact;
 
-use super::Allocator;
+use super::planner::Planner;
 use additions::{AddedRanges, add_tensors};
 use known_tilings::{KnownTiling, KnownTilings};
 use listed::{Listed, complete_lists, follow_cleared_memory, listed};
@@ -88,7 +89,10 @@ struct Found<'g> {
     tensors: Vec<TensorRef<'g>>,
 }
 
-impl Allocator {
+/// Returns the bytes that ggml's own allocator needs for a graph of one buffer that was read, as the program built it, by buffer.
+pub type ByGgml<'a> = &'a dyn Fn(&Planner, GraphRef<'_>, &ReadGraph<'_>) -> Option<Vec<Bytes>>;
+
+impl Tilings {
     /// Changes a graph that is reserved or allocated so that its plan fits the budget, if there is one. What cannot be met
     /// is logged, once; the graph is then tiled as far as it can be.
     ///
@@ -97,15 +101,20 @@ impl Allocator {
     ///
     /// # Safety
     /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
-    pub unsafe fn tile_to_fit(&mut self, graph: NonNull<ggml_cgraph>) -> Result<(), Refusal> {
+    pub unsafe fn tile_to_fit(
+        &mut self,
+        planner: &mut Planner,
+        graph: NonNull<ggml_cgraph>,
+        by_ggml: Option<ByGgml<'_>>,
+    ) -> Result<(), Refusal> {
         // SAFETY: live, and used by no other thread: see "# Safety".
-        if unsafe { self.to_tile(graph) }.is_none() {
+        if unsafe { self.to_tile(planner, graph) }.is_none() {
             return Ok(());
         }
         let ranges = AddedRanges::now();
         if has_tiled_graphs() {
             // SAFETY: live, as the caller guarantees, and read anew below.
-            unsafe { self.undo(graph, &ranges) };
+            unsafe { undo(planner, graph, &ranges) };
         }
         // SAFETY: live, as the caller guarantees.
         let live = unsafe { GraphRef::new(graph) };
@@ -119,8 +128,10 @@ impl Allocator {
             Listed::Missing => return unsafe { complete_lists(graph, &ranges) },
         }
         // SAFETY: live, and used by no other thread: see "# Safety".
-        let Some(Found { known, tensors }) = (unsafe { self.found_for(graph, live) }) else { return Ok(()) };
-        let (runtime, found) = (self.runtime, &known.found);
+        let Some(Found { known, tensors }) = (unsafe { self.found_for(planner, graph, live, by_ggml) }) else {
+            return Ok(());
+        };
+        let (runtime, found) = (planner.runtime, &known.found);
         let before = Before::of(live, &tensors);
         // SAFETY: live, with room for the nodes, and a context with room for the tensors; `live` is not used any more.
         let add = |context| unsafe { rewrite(runtime, context, graph, found, &tensors) };
@@ -131,66 +142,47 @@ impl Allocator {
         // SAFETY: live, as the caller guarantees.
         unsafe { before.remember(graph) };
         // SAFETY: live, and read anew.
-        self.tilings.known.set_by_ggml(unsafe { GraphRef::new(graph) }, known.by_ggml.as_deref());
+        self.known.set_by_ggml(unsafe { GraphRef::new(graph) }, known.by_ggml.as_deref());
         Ok(())
     }
 
-    /// Restores a graph to its state before it, or another graph that shares its tensors, was tiled, if the tiling graph
-    /// would compute something else.
-    ///
-    /// # Safety
-    /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
-    unsafe fn undo(&mut self, graph: NonNull<ggml_cgraph>, ranges: &AddedRanges) {
-        let retention = self.retention.current();
-        let is_wanted = |tensor: TensorRef<'_>| tensor.has_memory() || retention.retains(tensor);
-        // SAFETY: live, as the caller guarantees.
-        unsafe { undo_own(graph, is_wanted) };
-        // SAFETY: live, as the caller guarantees, and read anew.
-        if listed(unsafe { GraphRef::new(graph) }, ranges) != Listed::All {
-            // SAFETY: live, as the caller guarantees.
-            unsafe { undo_shared(graph, ranges) };
-        }
-    }
-
-    /// Plans the graph that [`Allocator::tile_to_fit`] would make of `graph`, whose nodes are listed in `live` in the order
-    /// in which they are run, and returns the bytes by id; `None` if it would stay as it is.
+    /// Plans the graph that [`Tilings::tile_to_fit`] would make of `graph`, whose nodes are listed in `live` in the order
+    /// in which they are run, and returns its plan; `None` if it would stay as it is.
     ///
     /// # Safety
     /// `graph` is live with its tensors, and no other thread uses them.
-    pub(super) unsafe fn measure_tiled(
+    pub unsafe fn measure_tiled(
         &mut self,
+        planner: &mut Planner,
         graph: NonNull<ggml_cgraph>,
         live: GraphRef<'_>,
-    ) -> Option<Vec<Bytes>> {
+    ) -> Option<GraphPlan> {
         // SAFETY: live, as the caller guarantees.
-        unsafe { self.to_tile(graph) }.filter(|given| !is_tiled(*given))?;
+        unsafe { self.to_tile(planner, graph) }.filter(|given| !is_tiled(*given))?;
         // SAFETY: live, as the caller guarantees.
-        let found = unsafe { self.found_for(graph, live) }?;
-        let reading = read(self.runtime, self.types.types(), live, &Requested::default());
+        let found = unsafe { self.found_for(planner, graph, live, None) }?;
+        let reading = read(planner.runtime, planner.types.types(), live, &Requested::default());
         let requested = Requested::default();
-        let types = self.types.types();
+        let types = planner.types.types();
         let mut sizes = |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
         let draft = &found.known.found.draft;
         let own: &mut dyn Sizes =
             &mut |tensor: TensorId, buffer: BufferIndex| draft.alloc_size(&mut sizes, tensor, buffer);
-        let planned =
-            plan(&draft.graph, self.types.specs(), draft.requests(), own, &mut graph::Workspace::default()).ok()?;
-        Some(self.note_measured(&planned.buffers))
+        plan(&draft.graph, planner.types.specs(), draft.requests(), own, &mut planner.workspace.plan).ok()
     }
 
     /// Returns `true` if there is a budget, and tensors were added to the graph to keep it.
     pub fn has_tiled(&self, graph: GraphRef<'_>) -> bool {
-        self.tilings.budget.is_some() && is_tiled(graph)
+        self.budget.is_some() && is_tiled(graph)
     }
 
     /// Returns the graph if it may be tiled: it is the program's own, and goes to one buffer type.
     ///
     /// # Safety
     /// `graph` is live with its tensors for `'g`, and no other thread uses them.
-    unsafe fn to_tile<'g>(&self, graph: NonNull<ggml_cgraph>) -> Option<GraphRef<'g>> {
+    unsafe fn to_tile<'g>(&self, planner: &Planner, graph: NonNull<ggml_cgraph>) -> Option<GraphRef<'g>> {
         // SAFETY: live, as the caller guarantees.
-        let may_be =
-            self.tilings.budget.is_some() && self.types.types().len() == 1 && unsafe { GraphRef::is_whole(graph) };
+        let may_be = self.budget.is_some() && planner.types.types().len() == 1 && unsafe { GraphRef::is_whole(graph) };
         // SAFETY: live, as the caller guarantees.
         may_be.then(|| unsafe { GraphRef::new(graph) })
     }
@@ -200,46 +192,53 @@ impl Allocator {
     ///
     /// # Safety
     /// `graph` is live with its tensors, and no other thread uses them.
-    unsafe fn found_for<'g>(&mut self, graph: NonNull<ggml_cgraph>, live: GraphRef<'g>) -> Option<Found<'g>> {
-        let budget = self.tilings.budget?;
-        let this = (Fingerprint::of_placed(&self.runtime.operations, live), self.retention.current().positions(live));
-        if self.tilings.known.is_fitting(&this) {
+    unsafe fn found_for<'g>(
+        &mut self,
+        planner: &mut Planner,
+        graph: NonNull<ggml_cgraph>,
+        live: GraphRef<'g>,
+        by_ggml: Option<ByGgml<'_>>,
+    ) -> Option<Found<'g>> {
+        let budget = self.budget?;
+        let this =
+            (Fingerprint::of_placed(&planner.runtime.operations, live), planner.retention.current().positions(live));
+        if self.known.is_fitting(&this) {
             return None;
         }
         if live.nodes.iter().any(|node| node.stays_whole()) {
-            self.log_shared();
+            self.log_shared(planner.runtime);
             return None;
         }
         // SAFETY: live, of this ggml, and used by no other thread, as the caller guarantees.
-        if unsafe { Visited::of(self.runtime, graph) }.first_missing(live).is_some() {
-            self.log_listed_by_hand();
+        if unsafe { Visited::of(planner.runtime, graph) }.first_missing(live).is_some() {
+            self.log_listed_by_hand(planner.runtime);
             return None;
         }
         // SAFETY: live, as the caller guarantees.
         let capacity = unsafe { GraphRef::capacity(graph) };
-        let mut reading = read(self.runtime, self.types.types(), live, &Requested::default());
-        self.retention.current().retain_in(&mut reading.graph, live);
-        let subject = LiveSubject::of(self.runtime, &reading);
-        let known = match self.tilings.known.of(&subject, capacity) {
+        let mut reading = read(planner.runtime, planner.types.types(), live, &Requested::default());
+        planner.retention.current().retain_in(&mut reading.graph, live);
+        let subject = LiveSubject::of(planner.runtime, &reading);
+        let known = match self.known.of(&subject, capacity) {
             Some(known) => known,
             None => {
                 let requested = Requested::default();
                 let buffers = requested.of_all(&reading.graph);
                 let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
-                let types = self.types.types();
+                let types = planner.types.types();
                 let mut sizes =
                     |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
                 let limits = (budget, capacity);
                 // Graphs that cannot be planned are refused when they are planned.
-                let found = search(subject.subject(), self.types.specs(), requests, &mut sizes, limits).ok()?;
-                let is_compared = self.activity.are_events_requested() && !found.tiled.is_empty();
-                let by_ggml = is_compared.then(|| self.ggml_alloc_sizes(live, &reading, &requested)).flatten();
-                self.log_tiling(&found, budget, capacity);
-                self.tilings.known.add(KnownTiling { subject, capacity, found, by_ggml })
+                let found = search(subject.subject(), planner.types.specs(), requests, &mut sizes, limits).ok()?;
+                let by_ggml = by_ggml.filter(|_| !found.tiled.is_empty());
+                let by_ggml = by_ggml.and_then(|by_ggml| by_ggml(planner, live, &reading));
+                log_tiling(planner.runtime, &found, budget, capacity);
+                self.known.add(KnownTiling { subject, capacity, found, by_ggml })
             }
         };
         if !known.found.is_changed {
-            self.tilings.known.add_fitting(this);
+            self.known.add_fitting(this);
             return None;
         }
         Some(Found { known, tensors: reading.tensors })
@@ -247,9 +246,9 @@ impl Allocator {
 
     /// Logs, once for each allocator, that graphs of nodes that the program lists itself stay whole: ggml could not add
     /// nodes to them without listing unvisited ones again.
-    fn log_listed_by_hand(&mut self) {
-        if !std::mem::replace(&mut self.tilings.has_logged_lists, true) {
-            self.runtime.log_warning(&format!(
+    fn log_listed_by_hand(&mut self, runtime: &Runtime) {
+        if !std::mem::replace(&mut self.has_logged_lists, true) {
+            runtime.log_warning(&format!(
                 "{SIGNATURE}LASTUSE_BUDGET: graphs that are not built by ggml_build_forward_expand stay whole, whatever \
                  they need\n"
             ));
@@ -257,36 +256,53 @@ impl Allocator {
     }
 
     /// Logs, once for each allocator, that graphs that share tensors stay whole: each would change what the others compute.
-    fn log_shared(&mut self) {
-        if !std::mem::replace(&mut self.tilings.has_logged_shared, true) {
-            self.runtime.log_warning(&format!(
+    fn log_shared(&mut self, runtime: &Runtime) {
+        if !std::mem::replace(&mut self.has_logged_shared, true) {
+            runtime.log_warning(&format!(
                 "{SIGNATURE}LASTUSE_BUDGET: graphs that share large tensors, or whose large tensors are retained or dedicated \
                  after they were reserved, stay whole, whatever they need\n"
             ));
         }
     }
+}
 
-    /// Logs the result of a search; a budget that is not met is logged once for each number of bytes.
-    fn log_tiling(&self, found: &TiledGraph, budget: Bytes, capacity: usize) {
-        static LOGGED: Lock<Vec<Bytes>> = Lock::new(Vec::new());
-        if !found.tiled.is_empty() {
-            self.runtime.log(Level::Info, || {
-                let (tilings, before, after) = (found.tiled.len(), exact(found.before), exact(found.after));
-                format!(
-                    "{SIGNATURE}LASTUSE_BUDGET: {tilings} intermediates are computed in tiles: {before} become {after}\n"
-                )
-            });
-        }
-        let mut logged = LOGGED.lock();
-        if found.after <= budget || logged.contains(&found.after) || logged.len() == MOST_LOGGED {
-            return;
-        }
-        logged.push(found.after);
-        drop(logged);
-        self.runtime.log_warning(&format!(
-            "{SIGNATURE}LASTUSE_BUDGET: no graph was found that fits {budget} bytes and has room in the {capacity} nodes \
-             of the program's graph: {} bytes are the least that were found, and are used\n",
-            found.after
-        ));
+/// Restores a graph to its state before it, or another graph that shares its tensors, was tiled, if the tiling graph
+/// would compute something else.
+///
+/// # Safety
+/// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
+unsafe fn undo(planner: &mut Planner, graph: NonNull<ggml_cgraph>, ranges: &AddedRanges) {
+    let retention = planner.retention.current();
+    let is_wanted = |tensor: TensorRef<'_>| tensor.has_memory() || retention.retains(tensor);
+    // SAFETY: live, as the caller guarantees.
+    unsafe { undo_own(graph, is_wanted) };
+    // SAFETY: live, as the caller guarantees, and read anew.
+    if listed(unsafe { GraphRef::new(graph) }, ranges) != Listed::All {
+        // SAFETY: live, as the caller guarantees.
+        unsafe { undo_shared(graph, ranges) };
     }
+}
+
+/// Logs the result of a search; a budget that is not met is logged once for each number of bytes.
+fn log_tiling(runtime: &Runtime, found: &TiledGraph, budget: Bytes, capacity: usize) {
+    static LOGGED: Lock<Vec<Bytes>> = Lock::new(Vec::new());
+    if !found.tiled.is_empty() {
+        runtime.log(Level::Info, || {
+            let (tilings, before, after) = (found.tiled.len(), exact(found.before), exact(found.after));
+            format!(
+                "{SIGNATURE}LASTUSE_BUDGET: {tilings} intermediates are computed in tiles: {before} become {after}\n"
+            )
+        });
+    }
+    let mut logged = LOGGED.lock();
+    if found.after <= budget || logged.contains(&found.after) || logged.len() == MOST_LOGGED {
+        return;
+    }
+    logged.push(found.after);
+    drop(logged);
+    runtime.log_warning(&format!(
+        "{SIGNATURE}LASTUSE_BUDGET: no graph was found that fits {budget} bytes and has room in the {capacity} nodes \
+         of the program's graph: {} bytes are the least that were found, and are used\n",
+        found.after
+    ));
 }
