@@ -9,7 +9,7 @@
 //!    that matches.
 //! 3. Without a match, `read` converts the [`GraphRef`] to a `ReadGraph`: a [`crate::graph::Graph`], in which dense ids
 //!    replace pointers, with the live tensor of each id and the sizes that the [`BufferType`]s require.
-//! 4. The graph is planned to a [`crate::graph::GraphPlan`] (`allocator::planning`), which is remembered, and its
+//! 4. The graph is planned to a [`crate::graph::GraphPlan`] (`allocator::planner`), which is cached, and its
 //!    chunks are allocated.
 //! 5. For `ggml_gallocr_alloc_graph`, the locations in the plan become addresses, which are written to the tensors
 //!    (`allocator::assign`).
