@@ -20,6 +20,8 @@ pub enum Key {
     Reorder,
     /// The bytes that the buffers of an allocator may need.
     Budget,
+    /// What takes memory when it is used.
+    OnDemand,
     /// The checks at run time.
     Verify,
     /// The names of tensors that stay readable.
@@ -65,7 +67,7 @@ pub struct Setting {
 }
 
 /// All settings. Those that others depend on come first.
-pub const SETTINGS: [Setting; 13] = [
+pub const SETTINGS: [Setting; 14] = [
     Setting {
         key: Key::Switch,
         variable: c"LASTUSE",
@@ -121,6 +123,14 @@ pub const SETTINGS: [Setting; 13] = [
         default: "none",
         scope: Scope::LaterAllocators,
         help: "tiles graphs whose buffers need more, such as 700M or 2GiB, without a scheduler",
+    },
+    Setting {
+        key: Key::OnDemand,
+        variable: c"LASTUSE_ON_DEMAND",
+        value: "WORDS",
+        default: "caches",
+        scope: Scope::LaterAllocators,
+        help: "what takes memory when it is used, not when it is made: caches or off",
     },
     Setting {
         key: Key::Verify,

@@ -4,6 +4,7 @@ use std::ptr::{NonNull, null_mut};
 
 use crate::ggml::{
     BufferType, Refusal, Runtime, Server, allocate_context, context_size, ggml_of_object, ggml_of_type, note_context,
+    settings,
 };
 use crate::ggml::{abort, ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_context};
 
@@ -68,7 +69,7 @@ pub unsafe extern "C" fn ggml_backend_alloc_ctx_tensors_from_buft(
 /// `ctx` is a live context that no other thread uses.
 unsafe fn allocate(function: &str, ctx: NonNull<ggml_context>, buft: BufferType) -> *mut ggml_backend_buffer {
     // SAFETY: live, and used by no other thread: see "# Safety".
-    let allocated = unsafe { allocate_context(ctx, buft) }.inspect_err(|why| match why {
+    let allocated = unsafe { allocate_context(ctx, buft, settings().on_demand.caches) }.inspect_err(|why| match why {
         // ggml has logged that a buffer could not be had, but not why.
         Refusal::TooLarge { .. } => fail(function, why),
         _ => set_last_error(function, why),

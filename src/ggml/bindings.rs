@@ -251,12 +251,19 @@ pub type ggml_backend_buffer_is_host = unsafe extern "C" fn(buffer: ggml_backend
 pub type ggml_backend_buffer_set_usage = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, usage: ggml_backend_buffer_usage);
 pub type ggml_backend_buffer_get_usage = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_usage;
 pub type ggml_backend_buffer_get_type = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_type_t;
+pub type ggml_backend_buffer_clear = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, value: u8);
 pub type ggml_backend_buffer_reset = unsafe extern "C" fn(buffer: ggml_backend_buffer_t);
 pub type ggml_backend_name = unsafe extern "C" fn(backend: ggml_backend_t) -> *const ::core::ffi::c_char;
 pub type ggml_backend_get_default_buffer_type = unsafe extern "C" fn(backend: ggml_backend_t) -> ggml_backend_buffer_type_t;
 pub type ggml_backend_tensor_get = unsafe extern "C" fn(
     tensor: *const ggml_tensor,
     data: *mut ::core::ffi::c_void,
+    offset: usize,
+    size: usize,
+);
+pub type ggml_backend_tensor_memset = unsafe extern "C" fn(
+    tensor: *mut ggml_tensor,
+    value: u8,
     offset: usize,
     size: usize,
 );

@@ -86,8 +86,11 @@ pub fn plan_table(rows: &[PlanRow]) -> String {
     let recomputed = rows.iter().any(|row| row.recomputed.is_some());
     let again_title = if recomputed { format!("  {:>6}  {:>6}", "again", "work") } else { String::new() };
     let tiling = rows.iter().any(|row| row.tiling.is_some());
-    let parts_title =
-        if tiling { format!("  {:>14}  {:>5}  {:>5}  {:>6}", "whole", "tiled", "tiles", "added") } else { String::new() };
+    let parts_title = if tiling {
+        format!("  {:>14}  {:>5}  {:>5}  {:>6}", "whole", "tiled", "tiles", "added")
+    } else {
+        String::new()
+    };
     let outcome_title = if rows.iter().any(|row| row.verdict.is_some()) { "  outcome" } else { "" };
     let mut table = format!(
         "{:width$}  {:>6}  {:>6}  {:>14}  {:>14}{given_title}  {:>14}  {:>6}{again_title}{parts_title}  {:>9}{outcome_title}\n",

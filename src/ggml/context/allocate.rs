@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use crate::placement::{Bytes, padded};
 
 use crate::ggml::bindings::{ggml_backend_buffer, ggml_context, ggml_tensor};
+use crate::ggml::context::on_demand::take_when_written;
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::live::buffers::{Buffer, BufferType};
 use crate::ggml::live::tensor::TensorRef;
@@ -16,7 +17,8 @@ use crate::ggml::refusal::Refusal;
 const NAME: &str = "alloc_tensor_range";
 
 /// Allocates all tensors of `context` without memory: in their order, in several buffers when one would exceed the
-/// largest that the type allows. Returns null when no tensor needs memory.
+/// largest that the type allows. Returns null when no tensor needs memory. With `on_demand`, the buffer takes memory when it is
+/// written, if its type can.
 ///
 /// # Errors
 /// [`Refusal::TooLarge`] or [`Refusal::ContextFailed`]; nothing is allocated then.
@@ -26,6 +28,7 @@ const NAME: &str = "alloc_tensor_range";
 pub unsafe fn allocate_context(
     context: NonNull<ggml_context>,
     buffer_type: BufferType,
+    on_demand: bool,
 ) -> Result<*mut ggml_backend_buffer, Refusal> {
     // SAFETY: live, and used by no other thread: see "# Safety".
     let tensors = unsafe { tensors(context, &buffer_type.runtime().functions) };
@@ -42,6 +45,10 @@ pub unsafe fn allocate_context(
         return Ok(buffer);
     }
     if !buffer.is_null() && place_left_views(&tensors, buffer_type) {
+        if let Some(buffer) = NonNull::new(buffer).filter(|_| on_demand) {
+            // SAFETY: a new buffer, which this thread alone knows.
+            unsafe { take_when_written(buffer, buffer_type) };
+        }
         return Ok(buffer);
     }
     let why = why_not_allocated(&unplaced, buffer_type);

@@ -5,10 +5,11 @@
 //! (`live_context`); `registry` knows all live ones. A context may name a buffer type, which then holds the data of its
 //! tensors: `realize` finds the pending tensors, those still without memory, and `chunks` holds the buffers. `pending`
 //! finds the contexts whose pending tensors a graph reads. [`allocate`] is ggml's own way: all tensors of any context,
-//! in one call.
+//! in one call; `on_demand` has their memory taken when it is written.
 
 mod address_space;
 mod default_size;
+mod on_demand;
 pub mod allocate;
 mod chunks;
 mod realize;

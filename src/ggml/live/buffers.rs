@@ -173,6 +173,11 @@ impl BufferType {
         self.is_plain
     }
 
+    /// Returns `true` for ggml's own buffer type of the CPU.
+    pub fn is_plain_cpu(self) -> bool {
+        self.is_plain
+    }
+
     /// Allocates a buffer; `None` if there is not enough memory.
     pub fn allocate(self, size: Bytes) -> Option<Buffer> {
         let size = usize::try_from(size).ok()?;

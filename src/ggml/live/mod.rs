@@ -21,4 +21,6 @@ pub mod ids;
 pub mod owned;
 mod remote_sizes;
 pub mod buffers;
+pub mod buffer_interface;
+pub mod pages;
 pub mod memory_device;

@@ -36,6 +36,34 @@ pub struct Settings {
     pub reorder: Switch,
     /// The bytes that the buffers of an allocator may need; large intermediates are tiled to keep them.
     pub budget: Option<Bytes>,
+    /// What takes memory when it is used.
+    pub on_demand: OnDemand,
+}
+
+/// What takes memory when it is used, not when it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnDemand {
+    /// Buffers in which a program allocates the tensors of a context.
+    pub caches: bool,
+}
+
+impl Default for OnDemand {
+    fn default() -> Self {
+        Self { caches: true }
+    }
+}
+
+impl FromStr for OnDemand {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "" => Ok(Self::default()),
+            "caches" | "all" => Ok(Self { caches: true }),
+            word if means_off(word) => Ok(Self { caches: false }),
+            word => Err(format!("{word:?} is unknown; expected caches, all or off")),
+        }
+    }
 }
 
 impl Settings {
@@ -51,6 +79,7 @@ impl Settings {
             Key::Retain => self.retain = parse(value)?,
             Key::Reorder => self.reorder = if value.is_empty() { Switch::Off } else { parse(value)? },
             Key::Budget => self.budget = parse_budget(value)?,
+            Key::OnDemand => self.on_demand = parse(value)?,
             Key::Switch | Key::Log | Key::Report | Key::Capture | Key::DumpDir | Key::Dump | Key::Accounting => {
                 return Ok(false);
             }
@@ -155,7 +184,7 @@ fn observe(key: Key, value: &OsStr) -> Result<(), String> {
         Key::Dump => dumps().set_names(parse(value)?).map_err(text)?,
         Key::Accounting => recorder().set(path).map_err(text)?,
         Key::Switch | Key::Log | Key::Report => {}
-        Key::Rules | Key::Effort | Key::Verify | Key::Retain | Key::Reorder | Key::Budget => {}
+        Key::Rules | Key::Effort | Key::Verify | Key::Retain | Key::Reorder | Key::Budget | Key::OnDemand => {}
     }
     Ok(())
 }
