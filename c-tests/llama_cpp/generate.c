@@ -25,6 +25,7 @@ struct settings {
     long long    tokens;
     long long    threads;
     long long    seed;
+    long long    context;
 };
 
 struct session {
@@ -45,6 +46,7 @@ static const char usage[] =
     "  --logits FILE    write every logit vector there, as float32    (default: nowhere)\n"
     "  --flash on|off   flash attention                               (default on)\n"
     "  --seed N         seed of the prompt                            (default 1)\n"
+    "  --context N      cells of the cache, at least (default 0: for prompt and tokens)\n"
     "  --help           this text\n";
 
 static bool load_model(struct session * session, const char * path) {
@@ -69,6 +71,9 @@ static bool load_model(struct session * session, const char * path) {
 static bool create_context(struct session * session, const struct settings * settings) {
     struct llama_context_params params = llama_context_default_params();
     params.n_ctx           = (uint32_t) (settings->prompt + settings->tokens);
+    if (settings->context > params.n_ctx) {
+        params.n_ctx = (uint32_t) settings->context;
+    }
     params.n_batch         = BATCH_TOKENS;
     params.n_ubatch        = BATCH_TOKENS;
     params.n_threads       = (int32_t) settings->threads;
@@ -213,6 +218,7 @@ int main(int argc, char ** argv) {
         { "--tokens",  &settings.tokens,  1, 1 << 20,   NULL },
         { "--threads", &settings.threads, 1, 512,       NULL },
         { "--seed",    &settings.seed,    0, INT64_MAX, NULL },
+        { "--context", &settings.context, 0, INT32_MAX, NULL },
         { "--logits",  NULL,              0, 0,         &settings.logits_path },
         { "--flash",   NULL,              0, 0,         &settings.flash },
     };
