@@ -9,9 +9,13 @@ use lastuse_c_tests::Result;
 
 /// Settings of static libraries. Functions begin at cache lines: whatever is linked before them then moves them by whole
 /// lines, which hardly changes how fast they are.
-pub const ALIGNED: [&str; 2] = ["CMAKE_C_FLAGS=-falign-functions=64", "CMAKE_CXX_FLAGS=-falign-functions=64"];
+const ALIGNED: [&str; 2] = ["CMAKE_C_FLAGS=-falign-functions=64", "CMAKE_CXX_FLAGS=-falign-functions=64"];
+
+/// Settings of all builds: for this machine.
+const SETTINGS: [&str; 3] = ["CMAKE_BUILD_TYPE=Release", "GGML_OPENMP=OFF", "GGML_CCACHE=OFF"];
 
 /// The build, and its folder.
+#[derive(Clone, Copy)]
 pub struct CmakeBuild<'a> {
     /// Prefix of lines of progress.
     pub host: &'a str,
@@ -19,8 +23,8 @@ pub struct CmakeBuild<'a> {
     pub sources: &'a Path,
     /// The folder of the host; the build goes to `build` in it.
     pub folder: &'a Path,
-    /// Settings, `NAME=VALUE`.
-    pub settings: &'a [String],
+    /// More settings, `NAME=VALUE`.
+    pub settings: &'a [&'a str],
     /// The targets to build.
     pub target: &'a str,
     /// Files whose text the build depends on, besides the sources.
@@ -31,18 +35,28 @@ pub struct CmakeBuild<'a> {
 const STEP: u32 = 5;
 
 impl CmakeBuild<'_> {
+    /// Builds it twice, with these settings too: as shared libraries, and as static ones in the folder `static`.
+    ///
+    /// # Errors
+    /// Those of [`Self::build`].
+    pub fn build_shared_and_static(&self, shared: &[&str], fixed: &[&str]) -> Result<()> {
+        Self { settings: &[self.settings, shared].concat(), ..*self }.build()?;
+        let folder = &self.folder.join("static");
+        Self { settings: &[self.settings, fixed, &ALIGNED].concat(), folder, ..*self }.build()
+    }
+
     /// Builds unless the last build was of the same sources, settings and inputs. The folder of a pinned package never
     /// changes, so its path identifies the sources.
     ///
     /// # Errors
     /// The last lines of a failed build, and where the others are.
-    pub fn build(&self) -> Result<PathBuf> {
+    pub fn build(&self) -> Result<()> {
         let failed = |file: &Path| format!("cannot write {}", file.display());
         let (build, stamp) = (self.folder.join("build"), self.folder.join("built.txt"));
         let wanted = self.stamp()?;
         if fs::read_to_string(&stamp).is_ok_and(|built| built == wanted) {
             eprintln!("[{}] nothing has changed since the last build", self.host);
-            return Ok(build);
+            return Ok(());
         }
         fs::create_dir_all(&build).map_err(|error| format!("{}: {error}", failed(&build)))?;
         let _ = fs::remove_file(&stamp);
@@ -52,14 +66,13 @@ impl CmakeBuild<'_> {
         eprintln!("[{}] building in {}, which takes minutes", self.host, build.display());
         let mut configure = Command::new("cmake");
         configure.arg("-S").arg(self.sources).arg("-B").arg(&build);
-        configure.args(self.settings.iter().map(|setting| format!("-D{setting}")));
+        configure.args(SETTINGS.iter().chain(self.settings).map(|setting| format!("-D{setting}")));
         self.run(configure, &mut log)?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut compile = Command::new("cmake");
         compile.arg("--build").arg(&build).args(["--target", self.target, "--parallel", &threads.to_string()]);
         self.run(compile, &mut log)?;
-        fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", failed(&stamp)))?;
-        Ok(build)
+        fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", failed(&stamp)))
     }
 
     /// Returns all that the build depends on, as text.

@@ -41,7 +41,7 @@ fn host_folder() -> PathBuf {
 /// Missing packages, or the error of the build.
 pub fn build() -> Result<()> {
     check("cuda", NEEDED)?;
-    build_llama("cuda", &host_folder(), &["GGML_CUDA=ON".to_owned()], &[])
+    build_llama("cuda", &host_folder(), &["GGML_CUDA=ON"], &[])
 }
 
 /// Tests the rules that `cuda:rows` switches on, on each device.

@@ -1,6 +1,6 @@
 //! `cargo hosts`: programs that use ggml, built by their own build files, and what lastuse promises about them.
 
-mod budget;
+mod changed;
 mod cmake;
 mod compare;
 mod counted;
@@ -12,7 +12,6 @@ mod job;
 mod jobs;
 mod llama;
 mod models;
-mod order;
 mod packages;
 mod programs;
 mod report;

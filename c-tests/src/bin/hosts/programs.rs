@@ -6,12 +6,16 @@ use lastuse_c_tests::{Build, Lastuse, Program, Result, lastuse};
 use lastuse_vendor::{Ggml, Package};
 
 use crate::instrumentation::{COUNTER_IS_LINKED, INSTRUMENTATION, preloaded_instrumentation, static_link};
-use crate::job::{Launch, Way};
+use crate::job::{Job, Launch, Threads, Way};
 
 /// The sources of a program.
 pub struct Driver<'a> {
     /// Its name begins the names of the programs.
     pub host: &'a str,
+    /// The name of the host in tables.
+    pub title: &'static str,
+    /// What it counts.
+    pub unit: &'static str,
     /// The package of the host.
     pub package: Package,
     /// The program, relative to the folder of the C programs.
@@ -28,6 +32,10 @@ pub struct Driver<'a> {
 
 /// A program on a host, in each form.
 pub struct Programs {
+    title: &'static str,
+    unit: &'static str,
+    /// The package of the host and its version.
+    pub version: String,
     shared: PathBuf,
     libraries: PathBuf,
     instrumentation: PathBuf,
@@ -46,19 +54,31 @@ impl Driver<'_> {
         let ggml = Ggml::built(self.package, self.libraries.clone())?;
         let instrumentation = preloaded_instrumentation(self.host, &ggml)?;
         let linked = [self.build_linked(&ggml, None)?, self.build_linked(&ggml, Some(&lastuse))?];
-        let shared = self.build_shared(&ggml)?;
-        Ok(Programs { shared, libraries: self.libraries.clone(), instrumentation, lastuse: lastuse.shared, linked })
+        Ok(Programs {
+            title: self.title,
+            unit: self.unit,
+            version: format!("{} {}", self.package.name(), self.package.version()?),
+            shared: self.build_shared("shared", self.source)?.path().to_owned(),
+            libraries: self.libraries.clone(),
+            instrumentation,
+            lastuse: lastuse.shared,
+            linked,
+        })
     }
 
     fn name(&self, form: &str) -> String {
         format!("hosts-{}-{form}", self.host)
     }
 
-    fn build_shared(&self, ggml: &Ggml) -> Result<PathBuf> {
+    /// Builds a program on the shared libraries.
+    ///
+    /// # Errors
+    /// The error of the compiler or the linker.
+    pub fn build_shared(&self, form: &str, source: &str) -> Result<Program> {
+        let ggml = Ggml::built(self.package, self.libraries.clone())?;
         let mut link = vec!["-Wl,--no-as-needed".to_owned(), format!("-L{}", self.libraries.display())];
         link.extend(self.shared.iter().chain(&["ggml", "ggml-cpu", "ggml-base"]).map(|name| format!("-l{name}")));
-        let program = Program::build_linked(&self.name("shared"), &[self.source], ggml, self.flags, &link)?;
-        Ok(program.path().to_owned())
+        Program::build_linked(&self.name(form), &[source], &ggml, self.flags, &link)
     }
 
     fn build_linked(&self, ggml: &Ggml, lastuse: Option<&Lastuse>) -> Result<PathBuf> {
@@ -73,6 +93,27 @@ impl Driver<'_> {
 }
 
 impl Programs {
+    /// Returns a job of one thread: the kind of model, the use of it, and the arguments of the program.
+    pub fn job(&self, way: Way, [model, name]: [&str; 2], arguments: Vec<String>) -> Job {
+        Job {
+            host: self.title,
+            version: self.version.clone(),
+            model: model.to_owned(),
+            name: name.to_owned(),
+            way,
+            arguments,
+            unit: self.unit,
+            threads: Threads::One,
+            without: self.launch(way, false),
+            with: self.launch(way, true),
+        }
+    }
+
+    /// The folder of the shared libraries.
+    pub fn libraries(&self) -> &Path {
+        &self.libraries
+    }
+
     /// Returns how the program is started, with lastuse or without.
     pub fn launch(&self, way: Way, with_lastuse: bool) -> Launch {
         let libraries: [&Path; 2] = [&self.instrumentation, &self.lastuse];

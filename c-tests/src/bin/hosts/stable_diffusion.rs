@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use lastuse_c_tests::Result;
 use lastuse_vendor::{Package, target_folder};
 
-use crate::budget::BudgetedJob;
-use crate::cmake::{ALIGNED, CmakeBuild};
-use crate::job::{Job, OUTPUT, Threads, Way};
+use crate::changed::{BudgetedJob, REORDER, ReorderedJob, captures};
+use crate::cmake::CmakeBuild;
+use crate::job::{OUTPUT, Way};
 use crate::jobs::{Options, run_jobs};
 use crate::models::{Kind, Kinds, autoencoder, clip, tiny_autoencoder, unet, upscaler, write_gguf, write_safetensors};
-use crate::order::{REORDER, ReorderedJob, captures};
 use crate::packages::{Has, Needed, check};
 use crate::programs::{Driver, Programs};
 
@@ -20,15 +19,8 @@ const NAME: &str = "stable-diffusion";
 
 const NEEDED: &[Needed] = &[Needed { package: "cmake", has: Has::Program("cmake") }];
 
-/// The part of stable-diffusion.cpp to build: its library, for this machine.
-const SETTINGS: [&str; 6] = [
-    "CMAKE_BUILD_TYPE=Release",
-    "GGML_OPENMP=OFF",
-    "GGML_CCACHE=OFF",
-    "SD_BUILD_EXAMPLES=OFF",
-    "SD_WEBP=OFF",
-    "SD_WEBM=OFF",
-];
+/// The part of stable-diffusion.cpp to build: its library.
+const SETTINGS: [&str; 3] = ["SD_BUILD_EXAMPLES=OFF", "SD_WEBP=OFF", "SD_WEBM=OFF"];
 
 /// Makes it, and the ggml inside it, libraries that are loaded.
 const SHARED: [&str; 3] = ["SD_BUILD_SHARED_LIBS=ON", "SD_BUILD_SHARED_GGML_LIB=ON", "BUILD_SHARED_LIBS=ON"];
@@ -96,15 +88,10 @@ fn folder() -> PathBuf {
 /// Missing packages, or the error of the build.
 pub fn build() -> Result<()> {
     check(NAME, NEEDED)?;
-    build_in(&folder(), &SHARED)?;
-    build_in(&folder().join("static"), &ALIGNED)
-}
-
-fn build_in(folder: &Path, more: &[&str]) -> Result<()> {
-    let settings: Vec<String> = SETTINGS.iter().chain(more).map(|&setting| setting.to_owned()).collect();
-    let sources = Package::StableDiffusionCpp.sources()?;
-    let build = CmakeBuild { host: NAME, sources: &sources, folder, settings: &settings, target: NAME, inputs: &[] };
-    build.build().map(|_| ())
+    let (sources, folder) = (Package::StableDiffusionCpp.sources()?, folder());
+    let build =
+        CmakeBuild { host: NAME, sources: &sources, folder: &folder, settings: &SETTINGS, target: NAME, inputs: &[] };
+    build.build_shared_and_static(&SHARED, &[])
 }
 
 /// Runs models on both allocators.
@@ -118,6 +105,8 @@ pub fn test(options: &Options) -> Result<()> {
     let include = format!("-isystem{}", package.sources()?.join("include").display());
     let driver = Driver {
         host: NAME,
+        title: "stable-diffusion.cpp",
+        unit: "images",
         package,
         source: "hosts/stable_diffusion/paint.c",
         flags: &[&include, NAMES],
@@ -127,29 +116,17 @@ pub fn test(options: &Options) -> Result<()> {
     };
     let programs = driver.build()?;
     write_models(&folder)?;
-    let version = format!("{} {}", package.name(), package.version()?);
     let path = |file: &str| folder.join(file).to_string_lossy().into_owned();
     let mut jobs = Vec::new();
     for way in [Way::Preloaded, Way::Linked] {
         for (model, file, name, arguments) in TASKS {
             let words = [&*path(file), "--out", OUTPUT, "--threads", "1"].map(str::to_owned);
             let more = arguments.split_whitespace().map(|word| word.replace("{tiny}", &path(TINY)));
-            jobs.push(Job {
-                host: "stable-diffusion.cpp",
-                version: version.clone(),
-                model: model.to_owned(),
-                name: name.to_owned(),
-                way,
-                arguments: words.into_iter().chain(more).collect(),
-                unit: "images",
-                threads: Threads::One,
-                without: programs.launch(way, false),
-                with: programs.launch(way, true),
-            });
+            jobs.push(programs.job(way, [model, name], words.into_iter().chain(more).collect()));
         }
     }
-    let ordered = REORDERED_SIZES.map(|size| reordered(&version, &programs, &folder, size));
-    let budgeted = [Way::Preloaded, Way::Linked].map(|way| budgeted(&version, &programs, &folder, way));
+    let ordered = REORDERED_SIZES.map(|size| reordered(&programs, &folder, size));
+    let budgeted = [Way::Preloaded, Way::Linked].map(|way| budgeted(&programs, &folder, way));
     let mut last = ordered.iter().map(|last| &last.job).chain(budgeted.iter().map(|last| &last.job));
     let is_last = last.any(|job| options.names(job));
     // Words that name the last ones alone name none of the others.
@@ -165,45 +142,22 @@ pub fn test(options: &Options) -> Result<()> {
 }
 
 /// Returns a job whose UNet and decoder are computed in tiles.
-fn budgeted(version: &str, programs: &Programs, folder: &Path, way: Way) -> BudgetedJob {
+fn budgeted(programs: &Programs, folder: &Path, way: Way) -> BudgetedJob {
     let model = folder.join(DIFFUSION).to_string_lossy().into_owned();
     let words = [&*model, "--out", OUTPUT, "--threads", "1", "--sizes", "512x512"];
-    let mut with = programs.launch(way, true);
-    with.variables.push(("LASTUSE_BUDGET", BUDGET.to_string().into()));
-    let job = Job {
-        host: "stable-diffusion.cpp",
-        version: version.to_owned(),
-        model: "SD1 UNet and VAE".to_owned(),
-        name: "512x512, in tiles".to_owned(),
-        way,
-        arguments: words.map(str::to_owned).to_vec(),
-        unit: "images",
-        threads: Threads::One,
-        without: programs.launch(way, false),
-        with,
-    };
+    let mut job = programs.job(way, ["SD1 UNet and VAE", "512x512, in tiles"], words.map(str::to_owned).to_vec());
+    job.with.variables.push(("LASTUSE_BUDGET", BUDGET.to_string().into()));
     BudgetedJob { job, budget: BUDGET, allocators: &[("UNet", UNET), ("VAE decoder", UNET + 1)] }
 }
 
 /// Returns a job whose UNet runs in the order of lastuse.
-fn reordered(version: &str, programs: &Programs, folder: &Path, size: &str) -> ReorderedJob {
+fn reordered(programs: &Programs, folder: &Path, size: &str) -> ReorderedJob {
     let path = |file: &str| folder.join(file).to_string_lossy().into_owned();
     let (model, tiny) = (path(DIFFUSION), path(TINY));
     let words = [&*model, "--out", OUTPUT, "--threads", "1", "--tiny", &*tiny, "--sizes", size, "--flash", "on"];
-    let mut with = programs.launch(Way::Preloaded, true);
-    with.variables.push((REORDER, "on".into()));
-    let job = Job {
-        host: "stable-diffusion.cpp",
-        version: version.to_owned(),
-        model: "SD1 UNet and TAESD".to_owned(),
-        name: format!("{size}, flash attention, reordered"),
-        way: Way::Preloaded,
-        arguments: words.map(str::to_owned).to_vec(),
-        unit: "images",
-        threads: Threads::One,
-        without: programs.launch(Way::Preloaded, false),
-        with,
-    };
+    let name = format!("{size}, flash attention, reordered");
+    let mut job = programs.job(Way::Preloaded, ["SD1 UNet and TAESD", &name], words.map(str::to_owned).to_vec());
+    job.with.variables.push((REORDER, "on".into()));
     ReorderedJob { job, allocator: ("UNet", UNET), most: REORDERED }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use lastuse_c_tests::Result;
 use lastuse_vendor::{Package, target_folder};
 
-use crate::cmake::{ALIGNED, CmakeBuild};
+use crate::cmake::CmakeBuild;
 use crate::job::{Job, OUTPUT, Threads, Way};
 use crate::jobs::{Options, run_jobs};
 use crate::models::{Kind, WhisperModel, write_whisper};
@@ -18,15 +18,8 @@ const NAME: &str = "whisper";
 
 const NEEDED: &[Needed] = &[Needed { package: "cmake", has: Has::Program("cmake") }];
 
-/// The part of whisper.cpp to build: its library, for this machine.
-const SETTINGS: [&str; 6] = [
-    "CMAKE_BUILD_TYPE=Release",
-    "GGML_OPENMP=OFF",
-    "GGML_CCACHE=OFF",
-    "WHISPER_BUILD_TESTS=OFF",
-    "WHISPER_BUILD_EXAMPLES=OFF",
-    "WHISPER_BUILD_SERVER=OFF",
-];
+/// The part of whisper.cpp to build: its library.
+const SETTINGS: [&str; 3] = ["WHISPER_BUILD_TESTS=OFF", "WHISPER_BUILD_EXAMPLES=OFF", "WHISPER_BUILD_SERVER=OFF"];
 
 /// The libraries of a static build, in the order of the linker.
 const STATIC: [&str; 4] =
@@ -69,14 +62,9 @@ pub fn build() -> Result<()> {
         copy_folder(&Package::WhisperCpp.sources()?, &sources)?;
     }
     let libraries = format!("CMAKE_LIBRARY_OUTPUT_DIRECTORY={}", folder.join("build/bin").display());
-    build_in(&sources, &folder, &["BUILD_SHARED_LIBS=ON", &libraries])?;
-    build_in(&sources, &folder.join("static"), &[&["BUILD_SHARED_LIBS=OFF"], &ALIGNED[..]].concat())
-}
-
-fn build_in(sources: &Path, folder: &Path, more: &[&str]) -> Result<()> {
-    let settings: Vec<String> = SETTINGS.iter().chain(more).map(|&setting| setting.to_owned()).collect();
-    let build = CmakeBuild { host: NAME, sources, folder, settings: &settings, target: NAME, inputs: &[] };
-    build.build().map(|_| ())
+    let build =
+        CmakeBuild { host: NAME, sources: &sources, folder: &folder, settings: &SETTINGS, target: NAME, inputs: &[] };
+    build.build_shared_and_static(&["BUILD_SHARED_LIBS=ON", &libraries], &["BUILD_SHARED_LIBS=OFF"])
 }
 
 /// Copies a folder in full or not at all.
@@ -111,6 +99,8 @@ pub fn test(options: &Options) -> Result<()> {
     let include = format!("-I{}", package.sources()?.join("include").display());
     let driver = Driver {
         host: NAME,
+        title: "whisper.cpp",
+        unit: "s of sound",
         package,
         source: "hosts/whisper/transcribe.c",
         flags: &[&include],
@@ -119,7 +109,6 @@ pub fn test(options: &Options) -> Result<()> {
         archives: STATIC.map(|archive| folder.join("static/build").join(archive)).to_vec(),
     };
     let programs = driver.build()?;
-    let version = format!("{} {}", package.name(), package.version()?);
     let mut jobs = Vec::new();
     for (model, sizes, seed) in &MODELS {
         let path = folder.join(format!("{model}.bin"));
@@ -128,18 +117,10 @@ pub fn test(options: &Options) -> Result<()> {
             for (name, arguments) in tasks(model, way) {
                 let path = path.to_string_lossy();
                 let fixed = [&*path, "--out", OUTPUT, "--seconds", "31", "--tokens", "8", "--threads", "1"];
-                jobs.push(Job {
-                    host: "whisper.cpp",
-                    version: version.clone(),
-                    model: format!("whisper {model}"),
-                    name: (*name).to_owned(),
-                    way,
-                    arguments: fixed.into_iter().chain(arguments.split_whitespace()).map(str::to_owned).collect(),
-                    unit: "s of sound",
-                    threads: if arguments.contains("--processors") { Threads::Several } else { Threads::One },
-                    without: programs.launch(way, false),
-                    with: programs.launch(way, true),
-                });
+                let arguments_of = fixed.into_iter().chain(arguments.split_whitespace()).map(str::to_owned);
+                let job = programs.job(way, [&format!("whisper {model}"), name], arguments_of.collect());
+                let threads = if arguments.contains("--processors") { Threads::Several } else { Threads::One };
+                jobs.push(Job { threads, ..job });
             }
         }
     }

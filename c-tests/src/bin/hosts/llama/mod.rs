@@ -5,14 +5,14 @@ mod models;
 mod programs;
 
 pub use self::models::{MODELS, Model};
-pub use self::programs::Programs;
+pub use self::programs::LlamaPrograms;
 
 use std::path::{Path, PathBuf};
 
-use lastuse_c_tests::{Build, Result, lastuse};
+use lastuse_c_tests::Result;
 use lastuse_vendor::{Package, target_folder};
 
-use crate::cmake::{ALIGNED, CmakeBuild};
+use crate::cmake::CmakeBuild;
 use crate::job::{Job, OUTPUT, Threads, Way};
 use crate::jobs::{Options, run_jobs};
 use crate::packages::{Has, Needed, check};
@@ -35,11 +35,8 @@ pub const LLAMA_OLDER: LlamaHost = LlamaHost { name: "llama-older", package: Pac
 
 const NEEDED: &[Needed] = &[Needed { package: "cmake", has: Has::Program("cmake") }];
 
-/// The part of llama.cpp to build: its library, for this machine.
-const SETTINGS: [&str; 9] = [
-    "CMAKE_BUILD_TYPE=Release",
-    "GGML_OPENMP=OFF",
-    "GGML_CCACHE=OFF",
+/// The part of llama.cpp to build: its library.
+pub const SETTINGS: [&str; 6] = [
     "LLAMA_BUILD_APP=OFF",
     "LLAMA_BUILD_COMMON=OFF",
     "LLAMA_BUILD_TESTS=OFF",
@@ -62,14 +59,6 @@ const IN_PIPELINE: (&str, &str) = ("2 devices in a pipeline", "--flash on --cach
 const SHARED: [&str; 2] = ["llama", "granitehybrid"];
 
 impl LlamaHost {
-    /// Returns the package and its version.
-    ///
-    /// # Errors
-    /// When cargo cannot fetch the package.
-    pub fn version(&self) -> Result<String> {
-        Ok(format!("{} {}", self.package.name(), self.package.version()?))
-    }
-
     /// Returns `true` if it counts how often its scheduler has to reserve memory again for a graph.
     fn counts_reallocations(&self) -> bool {
         self.package == Package::LlamaCpp4
@@ -79,39 +68,17 @@ impl LlamaHost {
         target_folder().join("hosts").join(self.name)
     }
 
-    /// The shared libraries.
-    fn shared(&self) -> PathBuf {
-        self.folder().join("build/bin")
-    }
-
-    /// The folder of the static build.
-    fn static_build(&self) -> PathBuf {
-        self.folder().join("static/build")
-    }
-
     /// Builds it twice: shared and static.
     ///
     /// # Errors
     /// Missing packages, or the error of the build.
     pub fn build(&self) -> Result<()> {
         check(self.name, NEEDED)?;
-        let folder = self.folder();
-        self.build_in(&folder, &["BUILD_SHARED_LIBS=ON", "GGML_RPC=ON"])?;
-        self.build_in(&folder.join("static"), &[&["BUILD_SHARED_LIBS=OFF"], &ALIGNED[..]].concat())
-    }
-
-    fn build_in(&self, folder: &Path, more: &[&str]) -> Result<()> {
-        let settings: Vec<String> = SETTINGS.iter().chain(more).map(|&setting| setting.to_owned()).collect();
-        let sources = self.package.sources()?;
-        let build = CmakeBuild {
-            host: self.name,
-            sources: &sources,
-            folder,
-            settings: &settings,
-            target: "llama",
-            inputs: &[],
-        };
-        build.build().map(|_| ())
+        let (sources, folder) = (self.package.sources()?, self.folder());
+        let host = self.name;
+        let build =
+            CmakeBuild { host, sources: &sources, folder: &folder, settings: &SETTINGS, target: "llama", inputs: &[] };
+        build.build_shared_and_static(&["BUILD_SHARED_LIBS=ON", "GGML_RPC=ON"], &["BUILD_SHARED_LIBS=OFF"])
     }
 
     /// Uses models on both allocators.
@@ -119,9 +86,8 @@ impl LlamaHost {
     /// # Errors
     /// A failed check.
     pub fn test(&self, options: &Options) -> Result<()> {
-        let programs = Programs::build(self, &lastuse(Build::Release)?)?;
+        let programs = LlamaPrograms::build(self)?;
         let folder = self.folder();
-        let version = self.version()?;
         let mut jobs = Vec::new();
         for model in &MODELS {
             let file = folder.join(model.name).with_extension("gguf");
@@ -129,28 +95,18 @@ impl LlamaHost {
             for way in [Way::Preloaded, Way::Linked] {
                 let shared = SHARED.contains(&model.name).then_some([IN_PARALLEL, IN_PIPELINE]);
                 let uses = USES.into_iter().chain(shared.into_iter().flatten());
-                jobs.extend(uses.map(|used| job(&version, model, &file, used, way, &programs)));
+                jobs.extend(uses.map(|used| job(&programs, model, &file, used, way)));
             }
         }
         run_jobs(self.name, &folder, &jobs, options)
     }
 }
 
-fn job(version: &str, model: &Model, file: &Path, used: (&str, &str), way: Way, programs: &Programs) -> Job {
-    let (name, arguments) = used;
+fn job(programs: &LlamaPrograms, model: &Model, file: &Path, (name, arguments): (&str, &str), way: Way) -> Job {
     let mut all = vec![file.to_string_lossy().into_owned(), "--output".to_owned(), OUTPUT.to_owned()];
     // Threads of ggml wait for each other by spinning: with one, other programs disturb the measurement less.
     all.extend(arguments.split(' ').chain(["--threads", "1"]).map(str::to_owned));
-    Job {
-        host: "llama.cpp",
-        version: version.to_owned(),
-        model: format!("{}: {}", model.name, model.kind),
-        name: name.to_owned(),
-        way,
-        arguments: all,
-        unit: "tokens",
-        threads: if name == IN_PARALLEL.0 { Threads::SeveralWithAllocators } else { Threads::One },
-        without: programs.launch(way, false),
-        with: programs.launch(way, true),
-    }
+    let job = programs.sessions.job(way, [&format!("{}: {}", model.name, model.kind), name], all);
+    let threads = if name == IN_PARALLEL.0 { Threads::SeveralWithAllocators } else { Threads::One };
+    Job { threads, ..job }
 }

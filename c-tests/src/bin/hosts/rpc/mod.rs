@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lastuse_c_tests::{Build, Result, aligned_table, lastuse};
+use lastuse_c_tests::{Result, aligned_table};
 use lastuse_vendor::target_folder;
 
 use self::servers::{Servers, free_endpoints};
@@ -15,7 +15,7 @@ use crate::compare::first_difference;
 use crate::faults::run_faults;
 use crate::job::{Job, OUTPUT, Threads, Way};
 use crate::jobs::Options;
-use crate::llama::{LLAMA, LLAMA_4, LLAMA_OLDER, LlamaHost, MODELS, Model, Programs, USES};
+use crate::llama::{LLAMA, LLAMA_4, LLAMA_OLDER, LlamaHost, LlamaPrograms, MODELS, Model, USES};
 use crate::run::{Run, run};
 
 /// A llama.cpp whose RPC backend is used.
@@ -63,8 +63,7 @@ const CLIENTS: [Client; 3] = [
 
 struct Host {
     client: &'static Client,
-    version: String,
-    programs: Programs,
+    programs: LlamaPrograms,
     endpoints: Vec<String>,
     folder: PathBuf,
 }
@@ -91,12 +90,10 @@ pub fn build() -> Result<()> {
 pub fn test(options: &Options) -> Result<()> {
     let folder = target_folder().join("hosts/rpc");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let lastuse = lastuse(Build::Release)?;
     let host = |client: &'static Client| {
         Ok::<_, String>(Host {
             client,
-            version: client.llama.version()?,
-            programs: Programs::build(client.llama, &lastuse)?,
+            programs: LlamaPrograms::build(client.llama)?,
             endpoints: free_endpoints()?,
             folder: folder.clone(),
         })
@@ -131,7 +128,7 @@ impl Host {
             SizeRequests::Once => "remembers sizes",
             SizeRequests::OnceUnseen => "remembers sizes, and whose servers do not print requests for them",
         };
-        format!("{}, whose RPC backend {sizes}:", self.version)
+        format!("{}, whose RPC backend {sizes}:", self.programs.sessions.version)
     }
 
     /// Uses each model on both allocators. Returns rows of a table, after their heading.
@@ -158,7 +155,10 @@ impl Host {
             }
         }
         if round_trips == 0 && self.client.sizes != SizeRequests::OnceUnseen {
-            wrong.push(format!("{}: no server was asked for a size: nothing was compared", self.version));
+            wrong.push(format!(
+                "{}: no server was asked for a size: nothing was compared",
+                self.programs.sessions.version
+            ));
         }
         Ok(rows)
     }
@@ -170,18 +170,8 @@ impl Host {
         let mut all = vec![file.to_string_lossy().into_owned(), "--output".to_owned(), OUTPUT.to_owned()];
         let shift = if self.client.can_shift { "on" } else { "off" };
         all.extend(arguments.split(' ').chain(["--shift", shift, "--rpc", &endpoints]).map(str::to_owned));
-        Ok(Job {
-            host: "llama.cpp",
-            version: format!("{}, two servers", self.version),
-            model: format!("{}: {}", model.name, model.kind),
-            name: name.to_owned(),
-            way: Way::Preloaded,
-            arguments: all,
-            unit: "tokens",
-            threads: Threads::One,
-            without: self.programs.launch(Way::Preloaded, false),
-            with: self.programs.launch(Way::Preloaded, true),
-        })
+        let job = self.programs.sessions.job(Way::Preloaded, [&format!("{}: {}", model.name, model.kind), name], all);
+        Ok(Job { version: format!("{}, two servers", job.version), ..job })
     }
 
     /// Runs the jobs of the first model with buffers of the host and of both servers refused.
@@ -192,7 +182,7 @@ impl Host {
     }
 
     fn start(&self) -> Result<Servers> {
-        Servers::start(&self.programs.rpc_server, self.programs.libraries(), &self.endpoints, &self.folder)
+        Servers::start(&self.programs.rpc_server, self.programs.sessions.libraries(), &self.endpoints, &self.folder)
     }
 
     /// Runs a job with its own servers.

@@ -44,8 +44,8 @@ fn host_folder() -> PathBuf {
 pub fn build() -> Result<()> {
     check("vulkan", NEEDED)?;
     let header = folder().join("hosts/vulkan/layer_settings.h");
-    let settings = ["GGML_VULKAN=ON".to_owned(), format!("CMAKE_CXX_FLAGS=-include {}", header.display())];
-    build_llama("vulkan", &host_folder(), &settings, &[header])
+    let flags = format!("CMAKE_CXX_FLAGS=-include {}", header.display());
+    build_llama("vulkan", &host_folder(), &["GGML_VULKAN=ON", &flags], &[header])
 }
 
 /// Tests what lastuse relies on and promises on the Vulkan device, then what `lastuse offload` promises.

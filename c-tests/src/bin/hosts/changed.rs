@@ -1,4 +1,5 @@
-//! Jobs whose nodes run in another order, by `LASTUSE_REORDER`.
+//! Jobs whose graphs are changed by a variable: computed in tiles, by `LASTUSE_BUDGET`, or in another order, by
+//! `LASTUSE_REORDER`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,75 @@ use std::path::{Path, PathBuf};
 use lastuse_c_tests::{Program, Result, tool};
 
 use crate::job::Job;
-use crate::run::{Run, run};
+use crate::run::{Run, run, run_beside};
+
+/// Checks that a job has the same results on lastuse, and no larger buffer.
+fn check_same(without: &Run, with: &Run) -> Result<()> {
+    if let Some(why) = with.counted.wrong(&without.counted).first() {
+        return Err(why.clone());
+    }
+    if with.results == without.results { Ok(()) } else { Err("the results differ".to_owned()) }
+}
+
+/// Returns the bytes of the buffer on the CPU of an allocator.
+fn bytes(run: &Run, allocator: u32) -> u64 {
+    run.counted.buffers.get(&(allocator, "CPU".to_owned())).copied().unwrap_or_default()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a ratio of three digits")]
+fn ratio(after: u64, before: u64) -> f64 {
+    after as f64 / before as f64
+}
+
+/// Prints a text and adds it to the report in a folder.
+fn add_to_report(folder: &Path, text: &str) -> Result<()> {
+    print!("{text}");
+    let report = folder.join("report.txt");
+    let text = fs::read_to_string(&report).unwrap_or_default() + text;
+    fs::write(&report, text).map_err(|error| format!("{}: {error}", report.display()))
+}
+
+/// A job with a budget for each of its allocators.
+pub struct BudgetedJob {
+    /// The job; `with` has the variable.
+    pub job: Job,
+    /// The budget, in bytes.
+    pub budget: u64,
+    /// The buffer types to compare: names, and the numbers of their allocators.
+    pub allocators: &'static [(&'static str, u32)],
+}
+
+impl BudgetedJob {
+    /// Runs the job on ggml-alloc, and with the budget. Checks that results are the same, that the buffers keep the
+    /// budget, and that those which are looked at were larger. Prints ratios and adds them to `report.txt` in `folder`.
+    ///
+    /// # Errors
+    /// A failed check.
+    pub fn check(&self, folder: &Path) -> Result<()> {
+        let wrong = |why: String| format!("{}: {why}", self.job.label());
+        let [without, with] = run_beside(&self.job, 0, folder);
+        let (without, with) = (without.map_err(wrong)?, with.map_err(wrong)?);
+        check_same(&without, &with).map_err(wrong)?;
+        let mut lines =
+            vec![format!("With LASTUSE_BUDGET={}, {}: the results are the same.", self.budget, self.job.label())];
+        for &(name, allocator) in self.allocators {
+            let (before, after) = (bytes(&without, allocator), bytes(&with, allocator));
+            if after > self.budget || before <= self.budget {
+                return Err(wrong(format!("{name} takes {after} bytes, of {before}, for a budget of {}", self.budget)));
+            }
+            lines.push(line(name, before, after));
+        }
+        if let (Some(before), Some(after)) = (without.peak_resident, with.peak_resident) {
+            lines.push(line("peak resident memory", before, after));
+        }
+        lines.push(format!("speed: {:.3} of that on ggml-alloc", with.units_per_second / without.units_per_second));
+        add_to_report(folder, &(lines.join("\n") + "\n"))
+    }
+}
+
+fn line(name: &str, before: u64, after: u64) -> String {
+    format!("{name}: {before} bytes, {after} ({:.3})", ratio(after, before))
+}
 
 /// The variable that the launch with lastuse has.
 pub const REORDER: &str = "LASTUSE_REORDER";
@@ -33,25 +102,15 @@ impl ReorderedJob {
         let wrong = |why: String| format!("{}: {why}", job.label());
         let without = run(job, &job.without, folder).map_err(wrong)?;
         let with = run(job, &job.with, folder).map_err(wrong)?;
-        if let Some(why) = with.counted.wrong(&without.counted).first() {
-            return Err(wrong(why.clone()));
-        }
-        if with.results != without.results {
-            return Err(wrong("the results differ".to_owned()));
-        }
-        let bytes = |run: &Run| run.counted.buffers.get(&(*allocator, "CPU".to_owned())).copied().unwrap_or_default();
-        let (before, after) = (bytes(&without), bytes(&with));
+        check_same(&without, &with).map_err(wrong)?;
+        let (before, after) = (bytes(&without, *allocator), bytes(&with, *allocator));
         let promised = self.promised(folder).map_err(wrong)?;
-        #[allow(clippy::cast_precision_loss, reason = "a ratio of three digits is compared")]
-        let ratio = after as f64 / before as f64;
+        let ratio = ratio(after, before);
         let line = format!(
             "{}: {name}: {before} bytes, {after} in the order of {REORDER} ({ratio:.3}), {promised} promised.\n",
             job.label()
         );
-        print!("{line}");
-        let report = folder.join("report.txt");
-        let text = fs::read_to_string(&report).unwrap_or_default() + &line;
-        fs::write(&report, text).map_err(|error| format!("{}: {error}", report.display()))?;
+        add_to_report(folder, &line)?;
         // Not a number if the allocator was not seen.
         if !(ratio > 0.0 && ratio <= *most) {
             return Err(wrong(format!("{name} takes {after} bytes, of {before}: not at most {most}")));
