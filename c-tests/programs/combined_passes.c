@@ -104,7 +104,7 @@ static void dedicate_one(struct trial * trial) {
 static void tile(struct trial * trial) {
     struct lastuse_tiling_report report;
     if (split(&trial->pair.g, random_budget(trial->limits, &trial->random), &report)) {
-        trial->cuts += report.n_cuts;
+        trial->cuts += report.n_tilings;
     }
 }
 
@@ -143,13 +143,12 @@ static int try_passes(ggml_backend_t cpu, uint64_t seed) {
 
 CASE(passes_in_any_order_keep_values) {
     ggml_backend_t cpu   = new_cpu(1);
-    long long      first = case_number(args, 0, 1);
-    long long      count = case_number(args, 1, 60);
+    struct seeds   seeds = seeds_from(args, 60);
     int            cuts  = 0;
-    for (long long seed = first; seed < first + count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         cuts += try_passes(cpu, (uint64_t) seed);
     }
-    CHECK(cuts * 2 > count, "only %d cuts of %lld graphs", cuts, count);
+    CHECK(cuts * 2 > seeds.count, "only %d cuts of %lld graphs", cuts, seeds.count);
     ggml_backend_free(cpu);
 }
 
@@ -174,18 +173,17 @@ static int try_budget(ggml_backend_t cpu, uint64_t seed) {
     check_same(pair.g.results[0], pair.truth.results[0], seed, "the result");
     ggml_gallocr_free(galloc);
     pair_free(&pair);
-    return report.n_cuts;
+    return report.n_tilings;
 }
 
 CASE(tiled_graphs_keep_values_and_budgets) {
     ggml_backend_t cpu   = new_cpu(1);
-    long long      first = case_number(args, 0, 1);
-    long long      count = case_number(args, 1, 100);
+    struct seeds   seeds = seeds_from(args, 100);
     int            cuts  = 0;
-    for (long long seed = first; seed < first + count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         cuts += try_budget(cpu, (uint64_t) seed);
     }
-    CHECK(cuts * 4 > count, "only %d cuts of %lld graphs", cuts, count);
+    CHECK(cuts * 4 > seeds.count, "only %d cuts of %lld graphs", cuts, seeds.count);
     ggml_backend_free(cpu);
 }
 
@@ -229,9 +227,8 @@ static void try_turns(uint64_t seed) {
 
 // A process reads the variable once, so each seed has one.
 CASE(graphs_of_the_same_tensors_keep_values_in_turns) {
-    long long first = case_number(args, 0, 1);
-    long long count = case_number(args, 1, 60);
-    for (long long seed = first; seed < first + count; seed++) {
+    struct seeds seeds = seeds_from(args, 60);
+    FOR_SEEDS(seed, seeds) {
         fflush(stdout);
         pid_t child = fork();
         CHECK(child >= 0, "no process");

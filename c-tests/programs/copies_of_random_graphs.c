@@ -132,14 +132,13 @@ static struct lastuse_copies_report compare(ggml_backend_t cpu, long long seed, 
 
 static struct totals run(struct case_args args, long long count, struct setting setting) {
     ggml_backend_t cpu    = new_cpu(setting.n_threads > 0 ? setting.n_threads : 1);
-    long long      first  = case_number(args, 0, 1);
+    struct seeds   seeds = seeds_from(args, count);
     struct totals  totals = { 0 };
-    count                 = case_number(args, 1, count);
-    for (long long seed = first; seed < first + count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         add_report(&totals, compare(cpu, seed, setting));
     }
     print_totals(&totals);
-    CHECK(totals.sum.removed * 20 > totals.copies || count < 20, "only %d of %d copies", totals.sum.removed,
+    CHECK(totals.sum.removed * 20 > totals.copies || seeds.count < 20, "only %d of %d copies", totals.sum.removed,
           totals.copies);
     ggml_backend_free(cpu);
     return totals;

@@ -27,9 +27,8 @@ static struct outcome compare(struct bench * ours, struct bench * theirs, uint64
 
 // New allocators for each graph, so that nothing of one graph can help or harm the next.
 static void compare_many(struct case_args args, struct random_graph_options options) {
-    uint64_t first = (uint64_t) case_number(args, 0, 1);
-    uint64_t count = (uint64_t) case_number(args, 1, 1000);
-    for (uint64_t seed = first; seed < first + count; seed++) {
+    struct seeds seeds = seeds_from(args, 1000);
+    FOR_SEEDS(seed, seeds) {
         struct bench   ours;
         struct bench   theirs;
         both_init(&ours, &theirs, options.n_buffers > 1 ? options.n_buffers : 1, 0);
@@ -77,9 +76,8 @@ CASE(unlisted_leafs) {
 // so only lastuse is tested.
 CASE(early_markers) {
     struct random_graph_options options = { .early_markers = true, .markers = true };
-    uint64_t                    first   = (uint64_t) case_number(args, 0, 1);
-    uint64_t                    count   = (uint64_t) case_number(args, 1, 1000);
-    for (uint64_t seed = first; seed < first + count; seed++) {
+    struct seeds seeds = seeds_from(args, 1000);
+    FOR_SEEDS(seed, seeds) {
         struct bench        ours;
         struct random_graph g = random_graph_new(seed, options);
         bench_prepare(&ours, &lastuse_api, 1, 0);
@@ -99,10 +97,9 @@ CASE(early_markers) {
 CASE(chunk_limits) {
     static const size_t limits[] = { 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 17 };
 
-    uint64_t first  = (uint64_t) case_number(args, 0, 1);
-    uint64_t count  = (uint64_t) case_number(args, 1, 1000);
+    struct seeds seeds = seeds_from(args, 1000);
     size_t   chunks = 0;
-    for (uint64_t seed = first; seed < first + count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         struct random_graph_options options = { .n_steps = 40 };
         struct random_graph         g       = random_graph_new(seed, options);
         struct random_graph         h       = random_graph_new(seed, options);
@@ -121,7 +118,7 @@ CASE(chunk_limits) {
         random_graph_free(&g);
         random_graph_free(&h);
     }
-    CHECK(chunks > count * 2 || count < 10, "the limits are too large: %zu chunks", chunks);
+    CHECK((long long) chunks > seeds.count * 2 || seeds.count < 10, "the limits are too large: %zu chunks", chunks);
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -171,19 +168,18 @@ static void plan_unreserved(struct bench * ours, struct bench * theirs, uint64_t
 static void grow_and_shrink(struct case_args args, int n_buffers) {
     static const int steps[] = { 5, 20, 60, 40, 10, 3, 80, 15 };
 
-    uint64_t     first = (uint64_t) case_number(args, 0, 1);
-    uint64_t     count = (uint64_t) case_number(args, 1, 300);
+    struct seeds seeds = seeds_from(args, 300);
     struct bench ours;
     struct bench theirs;
     both_init(&ours, &theirs, n_buffers, 0);
-    for (uint64_t seed = first; seed < first + count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         struct random_graph_options options = { .n_steps   = steps[seed % (sizeof(steps) / sizeof(steps[0]))],
                                                 .n_buffers = n_buffers };
         struct held                 before  = held_by(&ours);
         struct outcome              outcome = compare(&ours, &theirs, seed, options);
         check_kept(seed, &ours, &before, &outcome);
         if (n_buffers == 1) {
-            plan_unreserved(&ours, &theirs, seed + count, options);
+            plan_unreserved(&ours, &theirs, seed + seeds.count, options);
         }
     }
     both_free(&ours, &theirs);

@@ -235,9 +235,8 @@ CASE(a_guard_names_inputs_that_are_not_set_again) {
 
 CASE(random_graphs) {
     ggml_backend_t cpu   = new_cpu(1);
-    long long      first = case_number(args, 0, 1);
-    long long      count = case_number(args, 1, 400);
-    for (long long seed = first; seed < first + count; seed++) {
+    struct seeds   seeds = seeds_from(args, 400);
+    FOR_SEEDS(seed, seeds) {
         uint64_t random = (uint64_t) seed;
         fuzz_repeated(cpu, (uint64_t) seed, &random);
     }

@@ -72,9 +72,8 @@ static void check_reserved(struct measured measured, struct ggml_cgraph * graph,
 // Measured and reserved
 
 static void random_graphs(struct case_args args, int n, size_t max_size) {
-    uint64_t first = (uint64_t) case_number(args, 0, 1);
-    uint64_t count = (uint64_t) case_number(args, 1, 100);
-    for (uint64_t seed = first; seed < first + count; seed++) {
+    struct seeds seeds = seeds_from(args, 100);
+    FOR_SEEDS(seed, seeds) {
         struct random_graph graph = random_graph_new(seed, (struct random_graph_options){ .n_buffers = n });
         struct dummy_types        types;
         dummy_types_init(&types, max_size);

@@ -255,9 +255,8 @@ static void change_and_place(uint64_t seed, int n_types) {
 }
 
 CASE(changed_graphs_do_not_match) {
-    long long first = case_number(args, 0, 1);
-    long long count = case_number(args, 1, 400);
-    for (long long seed = first; seed < first + count; seed++) {
+    struct seeds seeds = seeds_from(args, 400);
+    FOR_SEEDS(seed, seeds) {
         change_and_place((uint64_t) seed, 1 + (int) (seed / 2 % 2));
     }
 }

@@ -14,6 +14,7 @@
 #include "ggml-cpu.h"
 #include "graph_fields.h"
 #include "lastuse.h"
+#include "passes.h"
 #include "plan_check.h"
 #include "training.h"
 
@@ -70,14 +71,6 @@ static void check_same_training(struct training * given, struct training * t, in
     ggml_gallocr_free(first);
     ggml_gallocr_free(second);
     ggml_backend_free(cpu);
-}
-
-static size_t planned_size(struct ggml_cgraph * graph) {
-    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
-    size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
-    ggml_gallocr_free(galloc);
-    return size;
 }
 
 // The smallest budget that can be met, as the report of an impossible one has it.
@@ -199,12 +192,6 @@ static bool count_progress(float done, void * user_data) {
     return true;
 }
 
-static bool cancel(float done, void * user_data) {
-    (void) done;
-    (void) user_data;
-    return false;
-}
-
 // A result that the plain recomputation runs again.
 static struct ggml_tensor * first_silu(const struct training * t) {
     for (int i = 0; i < ggml_graph_n_nodes(t->graph); i++) {
@@ -268,9 +255,7 @@ static void check_refused(struct training * t, struct lastuse_recompute_params p
     log_capture_start(&errors);
     bool accepted = recompute(t, params, &report);
     log_capture_stop();
-    CHECK(!accepted, "accepted, though %s", reason);
-    CHECK(strstr(lastuse_last_error(), reason) != NULL, "the reason is: %s", lastuse_last_error());
-    CHECK(log_capture_has(&errors, reason), "the reason is not logged");
+    check_refusal(accepted, &errors, reason);
     CHECK(ggml_graph_n_nodes(t->graph) == nodes, "the graph has changed");
 }
 
@@ -317,14 +302,6 @@ CASE(mistakes_are_refused) {
     check_refused(&t, params, "the graph has no backward pass");
     training_free(&other);
     training_free(&t);
-}
-
-static void copy_rows(struct ggml_tensor * dst, const struct ggml_tensor * src, int ith, int nth, void * user_data) {
-    (void) user_data;
-    (void) nth;
-    if (ith == 0) {
-        memcpy(dst->data, src->data, ggml_nbytes(dst));
-    }
 }
 
 // Nothing before a function of the program is computed again: it may have changed what they read.

@@ -77,12 +77,11 @@ static int try_training(ggml_backend_t cpu, uint64_t seed) {
 
 CASE(recomputed_graphs_keep_retained_views) {
     ggml_backend_t cpu   = new_cpu(1);
-    long long      first = case_number(args, 0, 1);
-    long long      count = case_number(args, 1, 60);
+    struct seeds   seeds = seeds_from(args, 60);
     int            again = 0;
-    for (long long seed = first; seed < first + count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         again += try_training(cpu, (uint64_t) seed);
     }
-    CHECK(again > count, "only %d nodes of %lld graphs run again", again, count);
+    CHECK(again > seeds.count, "only %d nodes of %lld graphs run again", again, seeds.count);
     ggml_backend_free(cpu);
 }

@@ -72,13 +72,12 @@ static bool compare_random_graph(ggml_backend_t cpu, long long seed, struct rand
 static void run_random_graphs(struct case_args args, long long count, int n_threads,
                               struct random_graph_options options) {
     ggml_backend_t cpu     = new_cpu(n_threads);
-    long long      first   = case_number(args, 0, 1);
+    struct seeds   seeds = seeds_from(args, count);
     int            changed = 0;
-    count                  = case_number(args, 1, count);
-    for (long long seed = first; seed < first + count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         changed += compare_random_graph(cpu, seed, options);
     }
-    CHECK(changed * 10 > count || count < 20, "only %d of %lld graphs were changed", changed, count);
+    CHECK(changed * 10 > seeds.count || seeds.count < 20, "only %d of %lld graphs were changed", changed, seeds.count);
     ggml_backend_free(cpu);
 }
 

@@ -120,13 +120,12 @@ static bool compare_random_graph(ggml_backend_t cpu, long long seed, struct rand
 
 CASE(random_graphs_are_computed_in_the_order_reserved) {
     ggml_backend_t cpu   = new_cpu(1);
-    long long      first = case_number(args, 0, 1);
-    long long      count = case_number(args, 1, 300);
+    struct seeds   seeds = seeds_from(args, 300);
     int            moved = 0;
-    for (long long seed = first; seed < first + count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         moved += compare_random_graph(cpu, seed, (struct random_graph_options){ 0 });
     }
-    CHECK(moved * 10 > count || count < 20, "only %d of %lld graphs were changed", moved, count);
+    CHECK(moved * 10 > seeds.count || seeds.count < 20, "only %d of %lld graphs were changed", moved, seeds.count);
     ggml_backend_free(cpu);
 }
 
@@ -226,13 +225,12 @@ static bool compare_with_ids(ggml_backend_t cpu, long long seed, int again) {
 
 CASE(buffer_ids_follow_their_nodes) {
     ggml_backend_t cpu   = new_cpu(1);
-    long long      first = case_number(args, 0, 1);
-    long long      count = case_number(args, 1, 150);
+    struct seeds   seeds = seeds_from(args, 150);
     int            moved = 0;
-    for (long long seed = first; seed < first + count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         moved += compare_with_ids(cpu, seed, (int) (seed % 3));
     }
-    CHECK(moved * 20 > count || count < 20, "only %d of %lld graphs were changed", moved, count);
+    CHECK(moved * 20 > seeds.count || seeds.count < 20, "only %d of %lld graphs were changed", moved, seeds.count);
     ggml_backend_free(cpu);
 }
 

@@ -255,15 +255,6 @@ CASE(forward_results_of_a_training_graph) {
 
 // Random graphs
 
-struct seeds {
-    long long first;
-    long long count;
-};
-
-static struct seeds seeds_from(struct case_args args, long long count) {
-    return (struct seeds){ .first = case_number(args, 0, 1), .count = case_number(args, 1, count) };
-}
-
 // Whether the node writes its value: backends skip some nodes, and compute others together with the next.
 static bool is_written(const struct ggml_cgraph * graph, int i) {
     const struct ggml_tensor * node = graph->nodes[i];
@@ -309,7 +300,7 @@ static void check_random_graph(ggml_backend_t cpu, uint64_t seed, int percent) {
 
 static void check_random_graphs(struct seeds seeds, int percent) {
     ggml_backend_t cpu = new_cpu(1);
-    for (long long seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         check_random_graph(cpu, (uint64_t) seed, percent);
     }
     ggml_backend_free(cpu);

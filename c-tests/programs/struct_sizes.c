@@ -113,47 +113,47 @@ static bool use_step_memory(void * given) {
            ((struct lastuse_step_memory *) given)->compute_size != SIZE_MAX;
 }
 
-static bool use_placement_params(void * given) {
-    struct lastuse_placement * placement = lastuse_offload_new(given);
+static bool use_offload_params(void * given) {
+    struct lastuse_offload * placement = lastuse_offload_new(given);
     lastuse_offload_free(placement);
     return placement != NULL;
 }
 
-static bool use_placement_device(void * given) {
+static bool use_offload_device(void * given) {
     return lastuse_offload_add_device(lastuse_offload_new(NULL), given) == 0;
 }
 
-static void fill_placement_device(void * all) {
+static void fill_offload_device(void * all) {
     ((struct lastuse_offload_device *) all)->name   = "cpu";
     ((struct lastuse_offload_device *) all)->budget = 100000;
 }
 
-static bool use_placement_memory(void * given) {
-    struct lastuse_placement *      placement = lastuse_offload_new(NULL);
+static bool use_offload_memory(void * given) {
+    struct lastuse_offload *      placement = lastuse_offload_new(NULL);
     struct lastuse_offload_device device    = { .struct_size = sizeof(device) };
-    fill_placement_device(&device);
+    fill_offload_device(&device);
     return lastuse_offload_add_device(placement, &device) == 0 &&
            lastuse_offload_add_graph(placement, a_graph()) == 0 && lastuse_offload_solve(placement) &&
            lastuse_offload_memory_get(placement, 0, given) &&
            ((struct lastuse_offload_memory *) given)->budget == 100000;
 }
 
-static void fill_placement_item(void * all) {
+static void fill_offload_item(void * all) {
     ((struct lastuse_offload_item *) all)->name  = "weight";
     ((struct lastuse_offload_item *) all)->bytes = 100;
 }
 
-static bool use_placement_item(void * given) {
+static bool use_offload_item(void * given) {
     return lastuse_offload_add_item(lastuse_offload_new(NULL), given) == 0;
 }
 
-static void fill_placement_search(void * all) {
+static void fill_offload_search(void * all) {
     struct lastuse_offload_search * search = all;
     search->from = search->step = 256;
     search->to                  = 1024;
 }
 
-static bool use_placement_search(void * given) {
+static bool use_offload_search(void * given) {
     struct lastuse_offload_search * search = given;
     return lastuse_offload_longest(search) && search->length == 1024;
 }
@@ -210,11 +210,11 @@ static const struct sized STRUCTS[] = {
     SIZED(steps_params, sched, fill_steps_params),
     SIZED(steps_memory, kept_size, NULL),
     SIZED(step_memory, crossing_size, NULL),
-    SIZED(placement_params, whole_layers, NULL),
-    SIZED(offload_device, reserve, fill_placement_device),
-    SIZED(placement_memory, weights_size, NULL),
-    SIZED(offload_item, kind, fill_placement_item),
-    SIZED(placement_search, longest, fill_placement_search),
+    SIZED(offload_params, whole_layers, NULL),
+    SIZED(offload_device, reserve, fill_offload_device),
+    SIZED(offload_memory, weights_size, NULL),
+    SIZED(offload_item, kind, fill_offload_item),
+    SIZED(offload_search, longest, fill_offload_search),
     SIZED(accounting_params, n_graphs, NULL),
     SIZED(device_sums, weights, NULL),
     SIZED(context_params, address_space, NULL),

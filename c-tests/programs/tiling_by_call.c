@@ -15,6 +15,7 @@
 #include "graph_fields.h"
 #include "large_graph.h"
 #include "lastuse.h"
+#include "passes.h"
 #include "plan_check.h"
 
 static struct lastuse_tiling_params params_of(size_t budget) {
@@ -50,14 +51,6 @@ static void check_same_results(struct large_graph * whole, struct large_graph * 
     ggml_gallocr_free(first);
     ggml_gallocr_free(second);
     ggml_backend_free(cpu);
-}
-
-static size_t planned_size(struct ggml_cgraph * graph) {
-    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
-    size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
-    ggml_gallocr_free(galloc);
-    return size;
 }
 
 // The smallest budget that can be met, as the report of an impossible one has it.
@@ -187,12 +180,6 @@ static bool note_progress(float done, void * user_data) {
     return true;
 }
 
-static bool cancel(float done, void * user_data) {
-    (void) done;
-    (void) user_data;
-    return false;
-}
-
 CASE(tilings_are_reported_and_tiles_are_named) {
     struct large_graph                b      = large();
     struct calls                calls  = { 0 };
@@ -226,9 +213,7 @@ static void check_refused(struct large_graph * b, struct lastuse_tiling_params p
     log_capture_start(&errors);
     bool accepted = tile(b, params, &report);
     log_capture_stop();
-    CHECK(!accepted, "accepted, though %s", reason);
-    CHECK(strstr(lastuse_last_error(), reason) != NULL, "the reason is: %s", lastuse_last_error());
-    CHECK(log_capture_has(&errors, reason), "the reason is not logged");
+    check_refusal(accepted, &errors, reason);
     CHECK(ggml_graph_n_nodes(b->graph) == nodes, "the graph has changed");
 }
 
@@ -317,14 +302,6 @@ CASE(tensors_of_the_program_stay_valid) {
     check_same_results(&whole, &b, 0, 3);
     ggml_free(whole.ctx);
     ggml_free(b.ctx);
-}
-
-static void copy_rows(struct ggml_tensor * dst, const struct ggml_tensor * src, int ith, int nth, void * user_data) {
-    (void) user_data;
-    (void) nth;
-    if (ith == 0) {
-        memcpy(dst->data, src->data, ggml_nbytes(dst));
-    }
 }
 
 CASE(functions_of_the_program_are_not_tiled) {
@@ -420,15 +397,15 @@ static void check_shape(struct large_graph (*build)(void), bool is_tiled) {
     CHECK(!tile(&given, params_of(1), &report), "a byte cannot be enough");
     size_t smallest = report.size_after;
     ggml_free(given.ctx);
-    for (int tile = 0; tile <= 16; tile++) {
-        size_t             budget = smallest + (plan - smallest) * (size_t) tile / 16;
-        struct large_graph tiled    = build();
+    for (int step = 0; step <= 16; step++) {
+        size_t             budget = smallest + (plan - smallest) * (size_t) step / 16;
+        struct large_graph tiled  = build();
         struct large_graph whole  = build();
         CHECK(tile(&tiled, params_of(budget), &report), "%zu bytes: %s", budget, lastuse_last_error());
         size_t size = planned_size(tiled.graph);
         CHECK(report.size_after <= budget && report.size_after == size, "%zu bytes for %zu, reported %zu", size, budget,
               report.size_after);
-        CHECK(tile > 0 || (report.n_tilings > 0) == is_tiled, "%d tilings", report.n_tilings);
+        CHECK(step > 0 || (report.n_tilings > 0) == is_tiled, "%d tilings", report.n_tilings);
         check_same_results(&whole, &tiled, budget, 1);
         ggml_free(whole.ctx);
         ggml_free(tiled.ctx);

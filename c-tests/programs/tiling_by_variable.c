@@ -118,14 +118,13 @@ static void compare_large_graph(ggml_backend_t cpu, long long seed, enum way way
 
 static void compare_large_graphs(struct case_args args, enum way way) {
     ggml_backend_t cpu    = new_cpu(1);
-    long long      first  = case_number(args, 0, 1);
-    long long      count  = case_number(args, 1, 40);
+    struct seeds   seeds = seeds_from(args, 40);
     struct counts  counts = { 0 };
-    for (long long seed = first; seed < first + count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         compare_large_graph(cpu, seed, way, &counts);
     }
-    CHECK(count < 40 || (counts.cut * 5 > count && counts.fit * 6 > count), "only %d of %lld graphs were cut, %d fit",
-          counts.cut, count, counts.fit);
+    CHECK(seeds.count < 40 || (counts.cut * 5 > seeds.count && counts.fit * 6 > seeds.count),
+          "only %d of %lld graphs were cut, %d fit", counts.cut, seeds.count, counts.fit);
     ggml_backend_free(cpu);
 }
 
@@ -142,10 +141,9 @@ CASE(random_graphs_keep_their_bits) {
     set_budget("1");
     struct random_graph_options options = { .max_elements = 65536 };
     ggml_backend_t              cpu     = new_cpu(1);
-    long long                   first   = case_number(args, 0, 1);
-    long long                   count   = case_number(args, 1, 400);
+    struct seeds   seeds = seeds_from(args, 400);
     int                         cut     = 0;
-    for (long long seed = first; seed < first + count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         struct random_graph   truth  = random_graph_new((uint64_t) seed, options);
         struct random_graph   used   = random_graph_new((uint64_t) seed, options);
         ggml_backend_buffer_t memory = compute_in_own_memory(cpu, &truth);
@@ -166,7 +164,7 @@ CASE(random_graphs_keep_their_bits) {
         ggml_backend_buffer_free(memory);
         random_graph_free(&truth);
     }
-    CHECK(count < 400 || cut * 20 > count, "only %d of %lld graphs were cut", cut, count);
+    CHECK(seeds.count < 400 || cut * 20 > seeds.count, "only %d of %lld graphs were cut", cut, seeds.count);
     ggml_backend_free(cpu);
 }
 

@@ -15,15 +15,6 @@
 #include "transformer.h"
 #include "upstream.h"
 
-struct seeds {
-    long long first;
-    long long count;
-};
-
-static struct seeds seeds_from(struct case_args args, long long count) {
-    return (struct seeds){ .first = case_number(args, 0, 1), .count = case_number(args, 1, count) };
-}
-
 static void check_finite(const struct ggml_tensor * t) {
     if (t->type != GGML_TYPE_F32 || !ggml_is_contiguous(t)) {
         return;
@@ -62,7 +53,7 @@ static ggml_gallocr_t new_allocator(void) {
 // One allocator for each graph.
 static void run_fresh(struct seeds seeds, int n_threads, struct random_graph_options options) {
     ggml_backend_t cpu = new_cpu(n_threads);
-    for (long long seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         struct random_graph g      = random_graph_new((uint64_t) seed, options);
         struct random_graph truth  = random_graph_new((uint64_t) seed, options);
         ggml_gallocr_t      galloc = new_allocator();
@@ -102,7 +93,7 @@ CASE(oddities_are_planned) {
         .markers = true, .early_markers = true, .split_copies = true, .unlisted_leafs = true, .alternatives = true,
     };
     struct seeds seeds = seeds_from(args, 300);
-    for (long long seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         struct random_graph g      = random_graph_new((uint64_t) seed, options);
         ggml_gallocr_t      galloc = new_allocator();
         CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %lld was not allocated", seed);
@@ -240,7 +231,7 @@ static void check_random_graph(ggml_backend_t cpu, ggml_gallocr_t galloc, uint64
 // place.
 static void run_rules_on(int n_threads, struct seeds seeds, const char * rules) {
     ggml_backend_t cpu = new_cpu(n_threads);
-    for (long long seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
+    FOR_SEEDS(seed, seeds) {
         ggml_gallocr_t galloc = new_allocator();
         CHECK(lastuse_gallocr_set(galloc, "rules", rules), "%s is known", rules);
         check_random_graph(cpu, galloc, (uint64_t) seed);

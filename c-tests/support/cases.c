@@ -18,6 +18,10 @@ long long case_number(struct case_args args, int index, long long otherwise) {
     return value;
 }
 
+struct seeds seeds_from(struct case_args args, long long count) {
+    return (struct seeds){ .first = case_number(args, 0, 1), .count = case_number(args, 1, count) };
+}
+
 int main(int argc, char ** argv) {
     for (struct test_case * it = first; argc > 1 && it != NULL; it = it->next) {
         if (strcmp(argv[1], it->name) == 0) {

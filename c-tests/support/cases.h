@@ -35,3 +35,13 @@ void list_case(struct test_case * listed);
 
 // Returns the number at `index`, or `otherwise` when there are fewer.
 long long case_number(struct case_args args, int index, long long otherwise);
+
+// The seeds of a case with random graphs: the numbers after its name are the first, which is 1 otherwise, and how many.
+struct seeds {
+    long long first;
+    long long count;
+};
+
+struct seeds seeds_from(struct case_args args, long long count);
+
+#define FOR_SEEDS(seed, seeds) for (long long seed = (seeds).first; seed < (seeds).first + (seeds).count; seed++)

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
+#include "lastuse.h"
 #include "splitmix.h"
 
 #define MOST_KEPT 12
@@ -46,6 +47,29 @@ static inline size_t random_budget(const size_t limits[2], uint64_t * random) {
 
 static inline ggml_gallocr_t new_allocator(void) {
     return ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+}
+
+// A pass refused its arguments, and has said and logged why.
+static inline void check_refusal(bool accepted, const struct log_capture * errors, const char * reason) {
+    CHECK(!accepted, "accepted, though %s", reason);
+    CHECK(strstr(lastuse_last_error(), reason) != NULL, "the reason is: %s", lastuse_last_error());
+    CHECK(log_capture_has(errors, reason), "the reason is not logged");
+}
+
+// A `progress` that ends a pass at once.
+static inline bool cancel(float done, void * user_data) {
+    (void) done;
+    (void) user_data;
+    return false;
+}
+
+// A function of the program, for ggml_map_custom1().
+static inline void copy_rows(struct ggml_tensor * dst, const struct ggml_tensor * src, int ith, int nth, void * user_data) {
+    (void) user_data;
+    (void) nth;
+    if (ith == 0) {
+        memcpy(dst->data, src->data, ggml_nbytes(dst));
+    }
 }
 
 // Values of a graph that the program reads besides its result: values that were retained or dedicated.

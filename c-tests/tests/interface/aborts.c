@@ -455,7 +455,7 @@ static void steps_report_without_size(const struct allocator_api * api) {
     lastuse_steps_report(some_steps(), &report);
 }
 
-static struct lastuse_placement * a_placement(void) {
+static struct lastuse_offload * a_placement(void) {
     return lastuse_offload_new(NULL);
 }
 

@@ -367,7 +367,7 @@ FAILING(lastuse_steps_compute) {
 // The state that calls of a callback see.
 struct seen {
     struct lastuse_steps *     steps;
-    struct lastuse_placement * placement;
+    struct lastuse_offload * placement;
     int                        calls;
 };
 
