@@ -10,8 +10,7 @@ const OFF: &[(&str, &str)] = &[("LASTUSE", "off")];
 
 fn run(package: Package, name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
     let (ggml, lastuse) = (support::ggml(package), support::release());
-    let program =
-        support::build(name, "tests/conditions/measure_and_reserve.c", &ggml, Linked::LastuseShared(&lastuse));
+    let program = support::build(name, "tests/conditions/measure.c", &ggml, Linked::LastuseShared(&lastuse));
     let variables: Vec<(&str, &OsStr)> = variables.iter().map(|&(name, value)| (name, OsStr::new(value))).collect();
     let outcome = support::expect(program.run_with(arguments, &variables));
     assert_eq!(outcome.code, Some(0), "{}", outcome.describe());

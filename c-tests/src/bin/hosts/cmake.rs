@@ -40,9 +40,9 @@ impl CmakeBuild<'_> {
     /// # Errors
     /// Those of [`Self::build`].
     pub fn build_shared_and_static(&self, shared: &[&str], fixed: &[&str]) -> Result<()> {
-        Self { settings: &[self.settings, shared].concat(), ..*self }.build()?;
-        let folder = &self.folder.join("static");
-        Self { settings: &[self.settings, fixed, &ALIGNED].concat(), folder, ..*self }.build()
+        let (shared, fixed) = ([self.settings, shared].concat(), [self.settings, fixed, &ALIGNED].concat());
+        CmakeBuild { settings: &shared, ..*self }.build()?;
+        CmakeBuild { settings: &fixed, folder: &self.folder.join("static"), ..*self }.build()
     }
 
     /// Builds unless the last build was of the same sources, settings and inputs. The folder of a pinned package never

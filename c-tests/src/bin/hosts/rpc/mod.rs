@@ -13,7 +13,7 @@ use lastuse_vendor::target_folder;
 use self::servers::{Servers, free_endpoints};
 use crate::compare::first_difference;
 use crate::faults::run_faults;
-use crate::job::{Job, OUTPUT, Threads, Way};
+use crate::job::{Job, OUTPUT, Way};
 use crate::jobs::Options;
 use crate::llama::{LLAMA, LLAMA_4, LLAMA_OLDER, LlamaHost, LlamaPrograms, MODELS, Model, USES};
 use crate::run::{Run, run};
