@@ -3,6 +3,7 @@
 mod artifacts;
 mod browser;
 mod captures;
+mod commands;
 mod fuzz_graphs;
 mod graph_files;
 mod host_program;
@@ -19,6 +20,7 @@ mod training;
 pub use artifacts::{Build, Lastuse, build_side_by_side, guard_library, lastuse, tool, tool_with_libraries_inside};
 pub use browser::Browser;
 pub use captures::{Capture, Generator, program_on_llama, write_model_without_data};
+pub use commands::bench_of_names;
 pub use fuzz_graphs::{FUZZ_SOURCES, fuzz_program};
 pub use graph_files::{captured_graphs, graph_name, graphs_in, read_compressed, read_graph, write_compressed};
 pub use host_program::{HostProgram, Variable};
@@ -28,7 +30,7 @@ pub use placed::{
     Asked, DENSE, EXPERTS, HeadOnHost, PlacedCase, PlacedModel, PlacedProgram, PlacedReport, PlacedRow, PlacedRun,
     Promise, Promised, head_on_host, on_any_machine, sweep,
 };
-pub use program::{Linked, Outcome, Program};
+pub use program::{Linked, Outcome, Program, clear_variables};
 pub use runs::{Runs, Way};
 pub use sources::{Case, cases};
 pub use training::{PLAIN, TrainingDriver, TrainingMethod, TrainingPrograms, TrainingRun, TrainingSetup};

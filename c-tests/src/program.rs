@@ -29,24 +29,16 @@ pub enum Linked<'a> {
     LastuseBehind(&'a Lastuse),
 }
 
-/// Variables that a program does not inherit from the process that runs it.
-const CLEARED: [&str; 15] = [
-    "LASTUSE",
-    "LASTUSE_ACCOUNTING",
-    "LASTUSE_BUDGET",
-    "LASTUSE_RULES",
-    "LASTUSE_EFFORT",
-    "LASTUSE_REORDER",
-    "LASTUSE_CAPTURE",
-    "LASTUSE_DUMP",
-    "LASTUSE_DUMP_DIR",
-    "LASTUSE_REPORT",
-    "LASTUSE_LOG",
-    "LASTUSE_VERIFY",
-    "LASTUSE_RETAIN",
-    "LD_PRELOAD",
-    "LD_LIBRARY_PATH",
-];
+/// Removes the variables that a program must not inherit: those of lastuse, and those of the dynamic linker, which cargo
+/// points at folders with other builds of lastuse.
+pub fn clear_variables(command: &mut Command) {
+    let is_cleared = |name: &str| name.starts_with("LASTUSE") || name.starts_with("LD_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_cleared)) {
+        command.env_remove(name);
+    }
+    // Keeps ggml_abort from starting a debugger to print the stack.
+    command.env("GGML_NO_BACKTRACE", "1");
+}
 
 /// A compiled program.
 #[derive(Clone, Debug)]
@@ -207,13 +199,8 @@ impl Program {
     /// process.
     pub fn command(&self, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Command {
         let mut command = Command::new(&self.path);
-        // Cargo points LD_LIBRARY_PATH at folders with other builds of lastuse.
-        for variable in CLEARED {
-            command.env_remove(variable);
-        }
+        clear_variables(&mut command);
         command.args(arguments).envs(variables.iter().copied());
-        // Keeps ggml_abort from starting a debugger to print the stack.
-        command.env("GGML_NO_BACKTRACE", "1");
         command
     }
 }

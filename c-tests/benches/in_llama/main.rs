@@ -10,7 +10,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use lastuse_c_tests::Result;
+use lastuse_c_tests::{Result, bench_of_names};
 use measure::{LAYOUTS, Measured, Programs};
 use table::table;
 
@@ -29,26 +29,7 @@ const MODELS: [&str; 3] = ["llama", "qwen3moe", "falcon-h1"];
 const LAYERS: [&str; 2] = ["8", "48"];
 
 fn main() -> ExitCode {
-    let (options, names): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|it| it.starts_with('-'));
-    // Cargo passes --bench to benchmarks.
-    match options.iter().map(String::as_str).find(|&option| option != "--bench") {
-        None => {}
-        Some("--help" | "-h") => {
-            println!("{HELP}");
-            return ExitCode::SUCCESS;
-        }
-        Some(other) => {
-            eprintln!("in_llama: {other:?} is not known\n\n{HELP}");
-            return ExitCode::from(2);
-        }
-    }
-    match run(&names) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("in_llama: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    bench_of_names("in_llama", HELP, run)
 }
 
 fn run(names: &[String]) -> Result<()> {

@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use lastuse_c_tests::{Linked, Program, Result};
+use lastuse_c_tests::{Linked, Program, Result, bench_of_names};
 use lastuse_vendor::{Package, ggml};
 
 const HELP: &str = "\
@@ -22,26 +22,7 @@ const THREADS: [&str; 3] = ["1", "2", "4"];
 const ROUNDS: &str = "9";
 
 fn main() -> ExitCode {
-    let (options, names): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|it| it.starts_with('-'));
-    // Cargo passes --bench to benchmarks.
-    match options.iter().map(String::as_str).find(|&option| option != "--bench") {
-        None => {}
-        Some("--help" | "-h") => {
-            println!("{HELP}");
-            return ExitCode::SUCCESS;
-        }
-        Some(other) => {
-            eprintln!("tiles: {other:?} is not known\n\n{HELP}");
-            return ExitCode::from(2);
-        }
-    }
-    match run(&names) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("tiles: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    bench_of_names("tiles", HELP, run)
 }
 
 fn run(names: &[String]) -> Result<()> {

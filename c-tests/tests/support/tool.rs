@@ -16,9 +16,10 @@ pub fn file() -> &'static Path {
     })
 }
 
-/// Returns the tool with arguments.
+/// Returns the tool with arguments, without the variables of this process.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(file());
+    lastuse_c_tests::clear_variables(&mut command);
     command.args(arguments);
     command
 }

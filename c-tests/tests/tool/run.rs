@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::support;
 use crate::support::llama_style;
+use crate::support::tool::command;
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::{Package, target_folder};
 use serde_json::Value;
@@ -18,20 +19,8 @@ use serde_json::Value;
 /// lastuse failed before the program started.
 const FAILED: i32 = 125;
 
-/// Returns the tool without lastuse's environment variables.
-fn tool(arguments: &[&str]) -> Command {
-    let mut command = support::tool::command(&[]);
-    for (variable, _) in std::env::vars_os() {
-        if variable.to_string_lossy().starts_with("LASTUSE") || variable == "LD_LIBRARY_PATH" {
-            command.env_remove(variable);
-        }
-    }
-    command.args(arguments).env("GGML_NO_BACKTRACE", "1");
-    command
-}
-
 fn run(arguments: &[&str]) -> Output {
-    tool(arguments).output().expect("the tool starts")
+    command(arguments).output().expect("the tool starts")
 }
 
 fn stdout(output: &Output) -> String {
@@ -285,7 +274,7 @@ fn rules_and_effort_reach_the_program() {
 
 #[test]
 fn a_signal_to_the_tool_ends_the_program() {
-    let mut child = tool(&["run", "--", "sleep", "600"]).stderr(Stdio::piped()).spawn().expect("the tool starts");
+    let mut child = command(&["run", "--", "sleep", "600"]).stderr(Stdio::piped()).spawn().expect("the tool starts");
     let start = Instant::now();
     let children = format!("/proc/{0}/task/{0}/children", child.id());
     while fs::read_to_string(&children).is_ok_and(|text| text.trim().is_empty()) && start.elapsed().as_secs() < 30 {

@@ -18,7 +18,7 @@ use serde_json::Value;
 const FAILED: i32 = 125;
 
 fn run(arguments: &[&str]) -> Output {
-    command(arguments).env("GGML_NO_BACKTRACE", "1").output().expect("the tool starts")
+    command(arguments).output().expect("the tool starts")
 }
 
 /// An unmodified language model on a shared ggml.

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::OnceLock;
 
 use crate::support;
 use crate::support::llama_style;
-use crate::support::tool::{stderr, stdout};
+use crate::support::tool::{command, stderr, stdout};
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::{Package, target_folder};
 use serde_json::{Value, json};
@@ -17,17 +17,6 @@ fn model() -> &'static str {
     static MODEL: OnceLock<Program> = OnceLock::new();
     let build = || llama_style::build("run-report", Package::LlamaCpp, Linked::SharedGgml);
     MODEL.get_or_init(build).path().to_str().expect("a path in UTF-8")
-}
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = support::tool::command(&[]);
-    for (variable, _) in std::env::vars_os() {
-        if variable.to_string_lossy().starts_with("LASTUSE") || variable == "LD_LIBRARY_PATH" {
-            command.env_remove(variable);
-        }
-    }
-    command.args(arguments).env("GGML_NO_BACKTRACE", "1");
-    command
 }
 
 /// Runs the model with options of `lastuse run`.

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use lastuse_c_tests::{Linked, Outcome, Program, guard_library};
 use lastuse_vendor::Package;
@@ -16,13 +16,7 @@ use crate::support::{self, llama_style, tool};
 const FAILED: i32 = 125;
 
 fn run(arguments: &[&str]) -> Output {
-    let mut command: Command = tool::command(arguments);
-    for (variable, _) in std::env::vars_os() {
-        if variable.to_string_lossy().starts_with("LASTUSE") || variable == "LD_LIBRARY_PATH" {
-            command.env_remove(variable);
-        }
-    }
-    command.env("GGML_NO_BACKTRACE", "1").output().expect("the tool starts")
+    tool::command(arguments).output().expect("the tool starts")
 }
 
 fn path_of(program: &Program) -> &str {

@@ -7,21 +7,10 @@ mod programs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
-use crate::support::tool;
+use crate::support::tool::{self, command};
 use lastuse_vendor::target_folder;
-
-/// Returns the tool without lastuse's environment variables.
-fn command(arguments: &[&str]) -> Command {
-    let mut command = tool::command(arguments);
-    for (variable, _) in std::env::vars_os() {
-        if variable.to_string_lossy().starts_with("LASTUSE") {
-            command.env_remove(variable);
-        }
-    }
-    command
-}
 
 fn run(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the tool starts")
