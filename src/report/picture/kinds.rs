@@ -128,7 +128,7 @@ mod tests {
             ],
         ),
     ];
-    /// The ground of the map in light and dark, as in page.css and the SVG.
+    /// The ground of the map in light and dark, as in style.rs.
     const GROUNDS: [&str; 2] = ["#f4f6f8", "#181e25"];
 
     fn light(colour: &str) -> [f64; 3] {

@@ -11,7 +11,7 @@
 
 mod kinds;
 mod scene;
-mod graphs;
+mod style;
 mod units;
 mod html;
 mod svg;
@@ -21,6 +21,7 @@ mod tests;
 use crate::graph::GraphPlan;
 use crate::graph::snapshot::Snapshot;
 use crate::offload::accounting::Accounting;
+use scene::Scene;
 
 pub use html::html;
 pub use svg::svg;
@@ -62,4 +63,34 @@ pub struct Options<'a> {
     pub accountings: &'a [&'a Accounting],
     /// True if the page, of two graphs, shows at first what became of the first one.
     pub compared: bool,
+}
+
+/// A graph and its plans.
+struct DrawnGraph<'a> {
+    snapshot: &'a Snapshot,
+    scenes: Vec<Scene<'a>>,
+    /// Its place among the graphs that were given, from 0.
+    given: usize,
+}
+
+impl<'a> DrawnGraph<'a> {
+    /// Groups views by graph, in their order.
+    fn all(views: &[PlanView<'a>], options: &Options<'_>) -> Vec<Self> {
+        let groups = views.chunk_by(|one, other| std::ptr::eq(one.snapshot, other.snapshot));
+        let drawn = |(given, group): (usize, &[PlanView<'a>])| {
+            let scenes = group.iter().map(|view| Scene::of(view, options.buffer)).collect();
+            Some(Self { snapshot: group.first()?.snapshot, scenes, given })
+        };
+        groups.enumerate().filter_map(drawn).collect()
+    }
+
+    /// Returns the bytes of the largest plan.
+    fn size(&self) -> u64 {
+        self.scenes.iter().map(Scene::size).max().unwrap_or(0)
+    }
+
+    /// Returns the label of the graph.
+    fn title(&self) -> &'a str {
+        if self.snapshot.label.is_empty() { "Unnamed graph" } else { &self.snapshot.label }
+    }
 }

@@ -119,7 +119,7 @@ fn retained_tensors_are_marked() {
             .collect::<Vec<_>>()
     };
     assert_eq!((marked("t1"), marked("t0"), marked("t2")), (vec![false, true], vec![false, true], vec![false, false]));
-    assert_eq!(picture.matches("<rect class=\"retained\"").count(), 3, "two tensors and the legend");
+    assert_eq!(picture.matches("<rect class=\"retained\"").count(), 2, "two tensors");
     assert!(picture.contains(">retained for the program</text>"));
     assert!(page.contains("\"retained\":[1,-1,-2,-2]"), "{page}");
 }

@@ -7,17 +7,19 @@ use serde_json::{Value, json};
 
 use crate::graph::Effect;
 use crate::graph::snapshot::Snapshot;
-use crate::report::picture::Options;
-use crate::report::picture::graphs::DrawnGraph;
 use crate::report::picture::kinds::OperationKind;
 use crate::report::picture::scene::{BufferPicture, Scene, Span};
+use crate::report::picture::style::legend;
+use crate::report::picture::{DrawnGraph, Options};
 
 /// Serializes all graphs, safe inside `<script>`. The lines of the graphs are in the given order.
 pub fn lines(graphs: &[DrawnGraph<'_>], options: &Options<'_>) -> String {
     let kinds = OperationKind::ALL.map(|kind| json!([kind.name(), kind.colour(), kind.ink()]));
     let heads: Vec<Value> = graphs.iter().map(head).collect();
     let compared = options.compared && graphs.len() == 2;
-    let first = json!({"title": options.title, "kinds": kinds, "compared": compared, "graphs": heads});
+    let legend: Vec<Value> = legend().iter().map(|it| json!([it.key, it.drawing, it.text])).collect();
+    let first =
+        json!({"title": options.title, "kinds": kinds, "legend": legend, "compared": compared, "graphs": heads});
     let lines = std::iter::once(first.to_string()).chain(graphs.iter().map(|drawn| graph(drawn).to_string()));
     let text = lines.collect::<Vec<_>>().join("\n");
     // This character, which could end the script, occurs only inside strings.
@@ -97,20 +99,25 @@ fn tensors(snapshot: &Snapshot) -> Value {
 }
 
 fn plan(scene: &Scene<'_>) -> Value {
-    json!({"label": scene.label, "size": scene.size(), "buffers": scene.buffers.iter().map(buffer).collect::<Vec<_>>(),
+    json!({"label": scene.label, "size": scene.size(), "note": scene.distance_from_bound(),
+        "buffers": scene.buffers.iter().map(buffer).collect::<Vec<_>>(),
         "spans": scene.spans.iter().filter(|span| span.size > 0).flat_map(span).collect::<Vec<_>>()})
 }
 
 fn buffer(buffer: &BufferPicture<'_>) -> Value {
-    json!({"id": buffer.id, "name": buffer.name, "chunks": buffer.chunks, "bound": buffer.lower_bound,
-        "optimal": buffer.is_optimal, "live": buffer.live})
+    let peaks: Vec<_> = buffer.peaks.iter().map(|peak| [peak.start, peak.end]).collect();
+    json!({"id": buffer.id, "name": buffer.name, "chunks": buffer.chunks, "size": buffer.size(),
+        "bound": buffer.lower_bound, "live": buffer.live, "peaks": peaks})
 }
+
+/// Added to the way in which a retained tensor shares memory.
+const RETAINED: u64 = 4;
 
 /// Returns ten numbers for each rectangle, in the order in which the page reads them.
 fn span(span: &Span) -> [u64; 10] {
-    // The page finds out by itself which are retained.
-    let Span { tensor, buffer, chunk, block, offset, size, start, end, visible_until, sharing, is_retained: _ } = *span;
+    let Span { tensor, buffer, chunk, block, offset, size, start, end, visible_until, sharing, is_retained } = *span;
     let times = [start, end, visible_until].map(u64::from);
     let [tensor, buffer, chunk, block] = [tensor, buffer, chunk, block].map(u64::from);
-    [tensor, buffer, chunk, block, offset, size, times[0], times[1], times[2], sharing as u64]
+    let sharing = sharing as u64 + if is_retained { RETAINED } else { 0 };
+    [tensor, buffer, chunk, block, offset, size, times[0], times[1], times[2], sharing]
 }

@@ -2,8 +2,7 @@
 
 mod data;
 
-use super::graphs::DrawnGraph;
-use super::{Options, PlanView, Theme};
+use super::{DrawnGraph, Options, PlanView, Theme, style};
 use crate::offload::accounting::Accounting;
 use crate::report::accounting::{accounting_part, accounting_style};
 use crate::report::xml::escaped;
@@ -12,39 +11,26 @@ const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
 
 /// The script of the page: one script, in the order in which its parts are needed.
-const PROGRAM: [&str; 33] = [
+const PROGRAM: [&str; 20] = [
     include_str!("page/units.js"),
     include_str!("page/query.js"),
-    include_str!("page/peaks.js"),
-    include_str!("page/blocks.js"),
     include_str!("page/model.js"),
     include_str!("page/frame.js"),
-    include_str!("page/colours.js"),
     include_str!("page/painter.js"),
     include_str!("page/map.js"),
-    include_str!("page/links.js"),
     include_str!("page/curve.js"),
-    include_str!("page/axes.js"),
     include_str!("page/callouts.js"),
     include_str!("page/state.js"),
     include_str!("page/elements.js"),
-    include_str!("page/facts.js"),
-    include_str!("page/filter.js"),
     include_str!("page/details.js"),
     include_str!("page/legend.js"),
-    include_str!("page/table.js"),
-    include_str!("page/align.js"),
     include_str!("page/compare.js"),
-    include_str!("page/peak-table.js"),
-    include_str!("page/tables.js"),
+    include_str!("page/table.js"),
     include_str!("page/plans.js"),
-    include_str!("page/at-peaks.js"),
+    include_str!("page/peaks.js"),
     include_str!("page/permalink.js"),
-    include_str!("page/svg-pen.js"),
     include_str!("page/export.js"),
-    include_str!("page/graph-list.js"),
     include_str!("page/input.js"),
-    include_str!("page/keys.js"),
     include_str!("page/main.js"),
 ];
 
@@ -65,7 +51,7 @@ pub fn html(views: &[PlanView<'_>], options: &Options<'_>) -> String {
         ("{{title}}", escaped(title)),
         (
             "{{style}}",
-            if options.accountings.is_empty() { STYLE.to_owned() } else { [STYLE, accounting_style()].concat() },
+            style::page_sheet() + STYLE + if options.accountings.is_empty() { "" } else { accounting_style() },
         ),
         ("{{devices}}", devices(options.accountings)),
         ("{{program}}", PROGRAM.concat()),

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::graph::{BufferIndex, TensorId};
 use crate::placement::{Bytes, ChunkId, Offset, Step, memory_profile, peaks};
+use crate::report::sizes::short;
 
 use super::PlanView;
 
@@ -89,14 +90,24 @@ impl<'a> Scene<'a> {
         self.buffers.iter().map(BufferPicture::size).fold(0, Bytes::saturating_add)
     }
 
-    /// Returns whether every buffer is proven to be the smallest with its live ranges.
-    pub fn is_optimal(&self) -> bool {
-        self.buffers.iter().all(|buffer| buffer.is_optimal)
+    /// Counts the tensors with memory.
+    pub fn tensors(&self) -> usize {
+        let tensors: HashSet<TensorId> = self.spans.iter().filter(|it| it.size > 0).map(|it| it.tensor).collect();
+        tensors.len()
     }
 
-    /// Returns whether every buffer is at its lower bound.
-    pub fn is_at_bound(&self) -> bool {
-        self.buffers.iter().all(|buffer| buffer.size() == buffer.lower_bound)
+    /// Describes how far the plan is from its lower bound.
+    pub fn distance_from_bound(&self) -> String {
+        let bound = self.buffers.iter().map(|buffer| buffer.lower_bound).fold(0, Bytes::saturating_add);
+        if self.buffers.is_empty() {
+            "the graph needs no memory".to_owned()
+        } else if self.buffers.iter().all(|buffer| buffer.size() == buffer.lower_bound) {
+            "at the lower bound: no plan with these live ranges is smaller".to_owned()
+        } else if self.buffers.iter().all(|buffer| buffer.is_optimal) {
+            format!("proven to be the smallest with these live ranges; the lower bound is {}", short(bound))
+        } else {
+            format!("{} above the lower bound", short(self.size().saturating_sub(bound)))
+        }
     }
 }
 

@@ -1,10 +1,14 @@
-//! The layout, in pixels.
+//! The layout, in pixels: a panel for each plan, with rows of maps and curves.
+
+use std::collections::BTreeMap;
 
 use crate::graph::BufferIndex;
 use crate::placement::{Bytes, ChunkId, Offset, Step};
-use crate::report::picture::graphs::DrawnGraph;
+use crate::report::picture::DrawnGraph;
 use crate::report::picture::scene::{BufferPicture, Scene};
 use crate::report::sizes::as_float;
+
+use super::pen::Area;
 
 /// The width of the whole picture.
 pub const WIDTH: f64 = 1200.0;
@@ -25,7 +29,7 @@ const REMARK: f64 = 26.0;
 /// The space below each row.
 const GAP: f64 = 8.0;
 /// The height of the step axis, below the last row.
-const STEPS: f64 = 34.0;
+pub const STEPS: f64 = 34.0;
 
 /// A row of all panels: the map of a chunk, or the curve of a buffer.
 pub struct Row {
@@ -35,115 +39,102 @@ pub struct Row {
     /// The end of its byte axis: the largest size in any of the plans.
     pub bytes: Bytes,
     pub top: f64,
-    pub height: f64,
+    pub bottom: f64,
     /// The name above it.
     pub name: Option<String>,
 }
 
 impl Row {
-    pub fn bottom(&self) -> f64 {
-        self.top + self.height
-    }
-
     /// Returns the position of an offset; 0 is at the bottom.
     pub fn y(&self, bytes: Offset) -> f64 {
-        self.bottom() - as_float(bytes) / as_float(self.bytes.max(1)) * self.height
+        self.bottom - as_float(bytes) / as_float(self.bytes.max(1)) * (self.bottom - self.top)
     }
 }
 
-/// All rows of a graph.
-pub struct Rows {
-    pub rows: Vec<Row>,
-    pub bottom: f64,
-}
-
-impl Rows {
-    /// Lays out the maps of a buffer's chunks, then its curve, then the next buffer.
-    pub fn of(drawn: &DrawnGraph<'_>, mut top: f64) -> Self {
-        let total: Bytes = buffers(drawn).iter().map(|&buffer| size(drawn, buffer)).fold(0, Bytes::saturating_add);
-        let are_several =
-            buffers(drawn).len() > 1 || buffers(drawn).iter().any(|&buffer| chunks(drawn, buffer).len() > 1);
-        let mut rows = Vec::new();
-        for buffer in buffers(drawn) {
-            for (chunk, bytes) in (0..).zip(chunks(drawn, buffer)) {
-                let height = (as_float(bytes) / as_float(total.max(1)) * MAPS).max(MIN_MAP);
-                let name = are_several.then(|| name(drawn, buffer, chunk));
-                top += if are_several { NAME } else { 0.0 };
-                rows.push(Row { buffer, chunk: Some(chunk), bytes, top, height, name });
-                top += height + GAP;
-            }
-            let (bytes, height) = (size(drawn, buffer), CURVE);
-            rows.push(Row { buffer, chunk: None, bytes, top: top + REMARK, height, name: None });
-            top += REMARK + height + GAP;
+/// Lays out the maps of a buffer's chunks, then its curve, then the next buffer.
+pub fn rows(drawn: &DrawnGraph<'_>, mut top: f64) -> Vec<Row> {
+    let buffers = largest(drawn);
+    let total = buffers.values().map(|buffer| buffer.size).fold(0, Bytes::saturating_add);
+    let are_several = buffers.len() > 1 || buffers.values().any(|buffer| buffer.chunks.len() > 1);
+    let mut rows = Vec::new();
+    for (id, Largest { name, chunks, size }) in buffers {
+        for (chunk, &bytes) in (0..).zip(&chunks) {
+            top += if are_several { NAME } else { 0.0 };
+            let bottom = top + (as_float(bytes) / as_float(total.max(1)) * MAPS).max(MIN_MAP);
+            let name = if chunks.len() > 1 { format!("{name}, chunk {}", chunk + 1) } else { name.to_owned() };
+            rows.push(Row {
+                buffer: id,
+                chunk: Some(chunk),
+                bytes,
+                top,
+                bottom,
+                name: Some(name).filter(|_| are_several),
+            });
+            top = bottom + GAP;
         }
-        Self { rows, bottom: top - GAP + STEPS }
+        let bottom = top + REMARK + CURVE;
+        rows.push(Row { buffer: id, chunk: None, bytes: size, top: top + REMARK, bottom, name: None });
+        top = bottom + GAP;
     }
+    rows
 }
 
-fn buffers(drawn: &DrawnGraph<'_>) -> Vec<BufferIndex> {
-    let mut buffers: Vec<BufferIndex> =
-        drawn.scenes.iter().flat_map(|scene| &scene.buffers).map(|buffer| buffer.id).collect();
-    buffers.sort_unstable();
-    buffers.dedup();
+/// The largest sizes of a buffer in any of the plans.
+struct Largest<'a> {
+    name: &'a str,
+    chunks: Vec<Bytes>,
+    size: Bytes,
+}
+
+fn largest<'a>(drawn: &DrawnGraph<'a>) -> BTreeMap<BufferIndex, Largest<'a>> {
+    let mut buffers: BTreeMap<BufferIndex, Largest<'a>> = BTreeMap::new();
+    for buffer in drawn.scenes.iter().flat_map(|scene| &scene.buffers) {
+        let first = || Largest { name: buffer.name, chunks: Vec::new(), size: 0 };
+        let Largest { chunks, size, .. } = buffers.entry(buffer.id).or_insert_with(first);
+        *size = buffer.size().max(*size);
+        chunks.resize(chunks.len().max(buffer.chunks.len()), 0);
+        chunks.iter_mut().zip(buffer.chunks).for_each(|(largest, &bytes)| *largest = bytes.max(*largest));
+    }
     buffers
-}
-
-fn plans<'a>(drawn: &'a DrawnGraph<'_>, id: BufferIndex) -> impl Iterator<Item = &'a BufferPicture<'a>> {
-    drawn.scenes.iter().flat_map(|scene| &scene.buffers).filter(move |buffer| buffer.id == id)
-}
-
-fn size(drawn: &DrawnGraph<'_>, buffer: BufferIndex) -> Bytes {
-    plans(drawn, buffer).map(BufferPicture::size).max().unwrap_or(0)
-}
-
-/// Returns the largest size of each chunk in any plan.
-fn chunks(drawn: &DrawnGraph<'_>, buffer: BufferIndex) -> Vec<Bytes> {
-    let mut largest: Vec<Bytes> = Vec::new();
-    for plan in plans(drawn, buffer) {
-        largest.resize(largest.len().max(plan.chunks.len()), 0);
-        largest.iter_mut().zip(plan.chunks).for_each(|(size, &chunk)| *size = (*size).max(chunk));
-    }
-    largest
-}
-
-fn name(drawn: &DrawnGraph<'_>, buffer: BufferIndex, chunk: ChunkId) -> String {
-    let name = plans(drawn, buffer).next().map_or("", |buffer| buffer.name);
-    if chunks(drawn, buffer).len() > 1 { format!("{name}, chunk {}", chunk + 1) } else { name.to_owned() }
 }
 
 /// A column of the picture, with one plan.
 pub struct Panel<'a> {
     pub scene: &'a Scene<'a>,
-    pub rows: &'a Rows,
     pub left: f64,
-    pub width: f64,
-    /// True for all but the first, which the others are compared with.
-    pub is_compared: bool,
+    pub right: f64,
 }
 
 impl<'a> Panel<'a> {
-    pub fn new(scene: &'a Scene<'a>, index: usize, count: usize, rows: &'a Rows) -> Self {
+    pub fn new(scene: &'a Scene<'a>, index: usize, count: usize) -> Self {
         let column = (WIDTH - MARGIN) / as_float(count as u64);
         let left = column * as_float(index as u64) + AXIS + MARGIN / 2.0;
-        Self { scene, rows, left, width: column - AXIS - MARGIN / 2.0, is_compared: index > 0 }
-    }
-
-    pub fn right(&self) -> f64 {
-        self.left + self.width
+        Self { scene, left, right: left + column - AXIS - MARGIN / 2.0 }
     }
 
     /// Returns the start of a step.
     pub fn x(&self, step: Step) -> f64 {
-        self.left + f64::from(step) / f64::from(self.scene.steps) * self.width
+        self.left + f64::from(step) / f64::from(self.scene.steps) * (self.right - self.left)
+    }
+
+    /// Returns the area of steps and of bytes of a row.
+    pub fn area(&self, row: &Row, steps: [Step; 2], bytes: [Bytes; 2]) -> Area {
+        let ([left, right], [bottom, top]) = (steps.map(|step| self.x(step)), bytes.map(|bytes| row.y(bytes)));
+        Area { left, top, right, bottom }
+    }
+
+    /// Returns the whole area of a row.
+    pub fn field(&self, row: &Row) -> Area {
+        Area { left: self.left, top: row.top, right: self.right, bottom: row.bottom }
     }
 
     pub fn buffer(&self, id: BufferIndex) -> Option<&BufferPicture<'a>> {
         self.scene.buffers.iter().find(|buffer| buffer.id == id)
     }
-}
 
-/// Formats pixels with at most two decimals.
-pub fn px(number: f64) -> String {
-    let text = format!("{number:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    /// Returns the middle of the step of a buffer's first peak.
+    pub fn peak_x(&self, buffer: &BufferPicture<'_>) -> Option<f64> {
+        let first = buffer.peaks.first()?.start;
+        Some(f64::midpoint(self.x(first), self.x(first + 1)))
+    }
 }

@@ -80,4 +80,3 @@ class Frame {
     return ((map.bottom - this.part(view, y)) / (map.bottom - map.top)) * map.bytes;
   }
 }
-

@@ -1,31 +1,16 @@
 // The legend. Its entries for tensors filter them.
 
-// The entries: { key, isThere, drawing, text }; those without a key cannot be clicked.
+// The entries of the data that occur, as { key, drawing, text }; those without a key cannot be clicked.
 function legendEntries() {
-  const { plans } = state;
-  const spans = plans.flatMap((plan) => [...plan.tensor.keys()].map((span) => [plan, span]));
-  const kinds = new Set(spans.map(([plan, span]) => plan.graph.kind(plan.tensor[span])));
-  const ways = new Set(spans.map(([plan, span]) => plan.sharing[span]));
-  const box = '<rect width="18" height="12" rx="2" fill="#56b4e9"/>';
-  const stripes = (colour) => `<path d="M2 12L10 0M8 12L16 0" stroke="${colour}" stroke-width="1.6"/>`;
-  const dots = [3, 9, 15].map((x) => `<circle cx="${x}" cy="6" r="1.4" fill="#fff"/>`).join("");
-  const arrow = '<path d="M3 0V12" stroke="#fff" stroke-dasharray="2 2"/><path d="M3 1l5 5l-5 5z" fill="#fff"/>';
-  const line = (path, colour, more = "") => `<path d="${path}" stroke="${colour}" stroke-width="1.7"${more}/>`;
-  const entries = KINDS.map((kind, index) => ({
-    key: `kind ${index}`, isThere: kinds.has(index), drawing: `<rect width="18" height="12" rx="2" fill="${kind.colour}"/>`, text: kind.name,
-  }));
-  const way = (number, drawing, text) => ({ key: `way ${number}`, isThere: ways.has(number), drawing, text });
-  const fixed = (drawing, text, isThere = true) => ({ key: "", isThere, drawing, text });
-  return [...entries,
-    way(SHARING.IN_PLACE, box + arrow, "computed in place"),
-    way(SHARING.INSIDE, box + stripes("#fff"), "computed inside a later result"),
-    fixed(stripes("currentColor"), "reserved for that result", ways.has(SHARING.KEPT)),
-    { key: "retained", isThere: spans.some(([plan, span]) => plan.retained[span] === 1), drawing: box + dots, text: "retained for the program" },
-    fixed('<rect y="2" width="18" height="10" fill="var(--live)"/>', "live bytes"),
-    fixed(line("M0 6H18", "currentColor", ' stroke-dasharray="5 3"'), "lower bound"),
-    fixed(line("M0 6H18", "var(--less)"), "buffer size"),
-    fixed(line("M9 0V12", "var(--peak)", ' stroke-dasharray="3 2"'), "peak"),
-  ].filter(({ isThere }) => isThere);
+  const keys = new Set([""]);
+  for (const plan of state.plans) {
+    plan.tensor.forEach((tensor, span) => {
+      keys.add(`kind ${plan.graph.kind(tensor)}`).add(`way ${plan.sharing[span]}`);
+      if (plan.retained[span]) keys.add("retained");
+    });
+  }
+  const entries = DATA.legend.map(([key, drawing, text]) => ({ key, drawing, text })).filter(({ key }) => keys.has(key));
+  return entries.map((entry) => (entry.key === `way ${SHARING.KEPT}` ? { ...entry, key: "" } : entry));
 }
 
 function showLegend() {
@@ -41,3 +26,71 @@ function showLegend() {
   element("legend").replaceChildren(...items, node("li", {}, all));
 }
 
+// Highlighting by search, and by clicks on the legend.
+
+function search(text) {
+  const { graph } = state;
+  state.query = text;
+  const query = parseQuery(text);
+  state.hits = query.isEmpty ? [] : graph.planned.filter((id) => query.matches(graph, id));
+  state.hit = -1;
+  element("search").toggleAttribute("aria-invalid", query.error !== "");
+  showHits(query.isEmpty, query.error);
+  repaint();
+}
+
+function showHits(isEmpty, error = "") {
+  const { hits, hit } = state;
+  const count = hits.length;
+  const text = isEmpty ? "" : count === 0 ? "none" : hit < 0 ? `${count} found` : `${hit + 1} of ${count}`;
+  element("hits").textContent = error || text;
+}
+
+function nextHit(by) {
+  const { hits } = state;
+  if (!hits.length) return;
+  state.hit = state.hit < 0 ? (by > 0 ? 0 : hits.length - 1) : (state.hit + by + hits.length) % hits.length;
+  showHits(false);
+  choose(hits[state.hit]);
+}
+
+function clearSearch() {
+  element("search").value = "";
+  search("");
+}
+
+// The filter of an entry of the legend, by its key.
+function passesEntry(graph, key, id) {
+  const [what, number] = key.split(" ");
+  if (what === "kind") return graph.kind(id) === Number(number);
+  const spans = graph.plans.flatMap((plan) => (plan.spansOf.get(id) || []).map((span) => [plan, span]));
+  if (what === "retained") return spans.some(([plan, span]) => plan.retained[span] === 1);
+  return spans.some(([plan, span]) => plan.sharing[span] === Number(number));
+}
+
+// A tensor passes if it is of one of the chosen kinds, and shares memory in one of the chosen ways.
+function applyFilter(graph) {
+  const keys = [...state.filter];
+  const kinds = keys.filter((key) => key.startsWith("kind"));
+  const ways = keys.filter((key) => !key.startsWith("kind"));
+  const passes = (chosen, id) => chosen.length === 0 || chosen.some((key) => passesEntry(graph, key, id));
+  graph.passing = keys.length === 0 ? null
+    : Uint8Array.from({ length: graph.count }, (_, id) => (passes(kinds, id) && passes(ways, id) ? 1 : 0));
+}
+
+function setFilter(keys) {
+  state.filter = new Set(keys);
+  for (const graph of new Set(state.plans.map((plan) => plan.graph))) applyFilter(graph);
+  for (const entry of element("legend").querySelectorAll("button[data-key]")) {
+    entry.setAttribute("aria-pressed", String(state.filter.has(entry.dataset.key)));
+  }
+  element("show-all").hidden = state.filter.size === 0;
+  refreshTable();
+  repaint();
+}
+
+function toggleFilter(key) {
+  const keys = new Set(state.filter);
+  if (!keys.delete(key)) keys.add(key);
+  setFilter(keys);
+}

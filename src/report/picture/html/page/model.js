@@ -5,6 +5,8 @@
 const LINES = document.getElementById("data").textContent.split("\n");
 const DATA = JSON.parse(LINES[0]);
 const SHARING = { OWN: 0, IN_PLACE: 1, INSIDE: 2, KEPT: 3 };
+// Added to the way in which a retained tensor shares memory.
+const RETAINED = 4;
 const INPUT = 1, OUTPUT = 2;
 
 class Graph {
@@ -17,7 +19,6 @@ class Graph {
     this.nodeAt = new Int32Array(this.steps).fill(-1);
     this.tensors.step.forEach((step, id) => { if (step >= 0) this.nodeAt[step] = id; });
     this.findReaders();
-    this.findRetained();
     this.bands = bandsOf(this);
     // By tensor, whether the legend's filter lets it pass; null without a filter.
     this.passing = null;
@@ -36,16 +37,6 @@ class Graph {
       if (makesView[id]) continue;
       for (const source of new Set(sources[id].map((source) => this.root(source)))) append(this.readersOf, source, id);
     }
-  }
-
-  // By owner: the first step after the retention of it or of a view.
-  findRetained() {
-    this.retainedUntil = new Map();
-    this.tensors.retained.forEach((until, id) => {
-      if (until < -1) return;
-      const end = until < 0 ? this.steps : until + 1;
-      this.retainedUntil.set(this.root(id), Math.max(end, this.retainedUntil.get(this.root(id)) || 0));
-    });
   }
 
   root(id) { return this.tensors.root[id] < 0 ? id : this.tensors.root[id]; }
@@ -95,7 +86,7 @@ class Graph {
 
 class Plan {
   constructor(raw, graph) {
-    Object.assign(this, { graph, label: raw.label, size: raw.size, buffers: raw.buffers });
+    Object.assign(this, { graph, label: raw.label, size: raw.size, note: raw.note, buffers: raw.buffers });
     const count = raw.spans.length / 10;
     const column = (Type, at) => {
       const made = new Type(count);
@@ -106,7 +97,10 @@ class Plan {
     [this.tensor, this.buffer, this.chunk, this.block] = [0, 1, 2, 3].map((at) => column(Int32Array, at));
     [this.offset, this.size_] = [4, 5].map((at) => column(Float64Array, at));
     [this.start, this.end, this.visibleUntil] = [6, 7, 8].map((at) => column(Int32Array, at));
-    this.sharing = column(Uint8Array, 9);
+    const ways = column(Uint8Array, 9);
+    this.sharing = ways.map((way) => way % RETAINED);
+    // By rectangle: 1 if the tensor is retained, and this plan keeps it as long.
+    this.retained = ways.map((way) => (way >= RETAINED ? 1 : 0));
     this.spansOf = new Map();
     this.blocks = new Map();
     for (let span = 0; span < count; span += 1) {
@@ -114,16 +108,9 @@ class Plan {
       append(this.spansOf, this.tensor[span], span);
       append(this.blocks, `${this.buffer[span]} ${this.block[span]}`, span);
     }
-    for (const buffer of this.buffers) buffer.size = buffer.chunks.reduce((sum, chunk) => sum + chunk, 0);
-    for (const buffer of this.buffers) buffer.peaks = peaksOf(buffer);
     this.atPeak = new Map(this.buffers.map((buffer) => [buffer.id, this.liveAt(buffer, buffer.peaks.length ? buffer.peaks[0][0] : -1)]));
     this.bySize = [...this.tensor.keys()].filter((span) => this.sharing[span] !== SHARING.KEPT);
     this.bySize.sort((one, other) => this.size_[other] - this.size_[one] || this.start[one] - this.start[other]);
-    // By rectangle: 1 if the tensor is retained, and this plan keeps it as long.
-    this.retained = Uint8Array.from(this.tensor, (tensor, span) => {
-      const until = graph.retainedUntil.get(tensor);
-      return until !== undefined && this.sharing[span] !== SHARING.KEPT && this.visibleUntil[span] >= until ? 1 : 0;
-    });
   }
 
   // The rectangles at a step of a buffer, the largest first.
@@ -150,8 +137,6 @@ class Plan {
   largest() {
     return this.buffers.reduce((most, buffer) => (!most || buffer.size > most.size ? buffer : most), null);
   }
-
-  bound() { return this.buffers.reduce((sum, buffer) => sum + buffer.bound, 0); }
 }
 
 // Whether a name has more than what ggml appends to the names of views and copies: " (reshaped) (cont)".
@@ -165,3 +150,62 @@ function append(map, key, value) {
   else map.set(key, [value]);
 }
 
+// Layers and repeated blocks on the time axis, where names tell them: "ffn_gate-12", "blk.12.ffn_up.weight".
+
+// A stray run of nodes inside a block is no longer than this.
+const STRAY = 3;
+// With more runs for each block, names do not tell where a block begins and ends.
+const MOST_RUNS = 3;
+// With fewer nodes in a block, numbers in names count something else.
+const LEAST_NODES = 3;
+// Words for a layer in names of weights, which need not be repeated on the axis.
+const LAYER_WORDS = new Set(["blk", "layers", "layer", "h", "model.layers", "model.blk", "transformer.h"]);
+
+// The block that a name tells: a number for a layer, or words and a number; empty if it tells none.
+function blockOf(name) {
+  const layer = /(?:-|_l)(\d{1,4})(?= |$)/.exec(name);
+  if (layer) return layer[1];
+  const block = /^((?:[A-Za-z_]\w*\.)*?(?:\w*(?:blk|blocks?|layers?|stages?)|h))\.(\d{1,4})(?=\.|$)/.exec(name);
+  if (!block) return "";
+  return LAYER_WORDS.has(block[1]) ? block[2] : `${block[1]}.${block[2]}`;
+}
+
+// The block of a node: by its name, or by that of the first weight that it reads.
+function blockOfNode(graph, id) {
+  const own = blockOf(graph.tensors.name[id]);
+  if (own) return own;
+  for (const source of graph.tensors.sources[id]) {
+    const told = graph.step(source) < 0 ? blockOf(graph.tensors.name[source]) : "";
+    if (told) return told;
+  }
+  return "";
+}
+
+// The blocks by time, as { name, start, end }; none if names do not tell at least two of them.
+function bandsOf(graph) {
+  const bands = [];
+  graph.nodeAt.forEach((id, step) => {
+    const name = id < 0 ? "" : blockOfNode(graph, id);
+    if (!name) return;
+    const [before, last] = bands.slice(-2).length === 2 ? bands.slice(-2) : [null, bands[0]];
+    if (last && last.name === name) {
+      last.end = step + 1;
+    } else if (before && before.name === name && last.end - last.start <= STRAY) {
+      bands.pop();
+      before.end = step + 1;
+    } else {
+      bands.push({ name, start: step, end: step + 1 });
+    }
+  });
+  const count = new Set(bands.map((band) => band.name)).size;
+  if (count < 2 || bands.length > MOST_RUNS * count) return [];
+  if (bands[bands.length - 1].end - bands[0].start < LEAST_NODES * bands.length) return [];
+  // Nodes without a block belong to the one before them.
+  bands.slice(0, -1).forEach((band, index) => { band.end = bands[index + 1].start; });
+  return bands;
+}
+
+// The block at a step; null before the first and after the last.
+function bandAt(graph, step) {
+  return graph.bands.find((band) => band.start <= step && step < band.end) || null;
+}

@@ -90,7 +90,7 @@ function section(plan) {
   room.style.minHeight = `${frame.leastHeight()}px`;
   const of = state.comparison ? node("p", { class: "note", title: plan.graph.label }, shortened(plan.graph.label, 90)) : "";
   return node("section", { class: "plan", "aria-label": `Plan of ${planName(plan)}` }, heading,
-    of, node("p", { class: "note" }, goodness(plan)), node("div", { class: "bar", "aria-hidden": "true" }, bar), room);
+    of, node("p", { class: "note" }, plan.note), node("div", { class: "bar", "aria-hidden": "true" }, bar), room);
 }
 
 // The plan to compare a plan's size with: the first plan of its graph, or that of the same planner before; null if that
@@ -99,16 +99,6 @@ function planToCompareWith(plan) {
   const { comparison } = state;
   if (!comparison) return plan === state.plans[0] ? null : state.plans[0];
   return plan.graph === comparison.before ? null : comparison.before.plans.find((other) => other.label === plan.label) || null;
-}
-
-function goodness(plan) {
-  if (!plan.size) return "the graph needs no memory";
-  const bound = plan.bound();
-  if (bound === plan.size) return "at the lower bound: no plan with these live ranges is smaller";
-  if (plan.buffers.every((buffer) => buffer.optimal)) {
-    return `proven to be the smallest with these live ranges; the lower bound is ${formatBytes(bound)}`;
-  }
-  return `${formatBytes(plan.size - bound)} above the lower bound`;
 }
 
 function ariaLabel(plan) {
