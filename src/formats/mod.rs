@@ -4,8 +4,8 @@
 //! ggml's types.
 //! Without the feature "cli" graphs can be written and nothing can be read, so that the library depends on libc alone.
 //!
+//! - `input`: compressed input, and defects of files
 //! - [`json`]: writes JSON without a library
-//! - `gzip`, `malformed`: compressed input, and defects of files of lines
 //! - `graph_file`: captured graphs, "lastuse-graph"
 //! - `problem_graph`: placement problems as captured graphs
 //! - `plan_file`: plans, "lastuse-plan", and the check of a plan against its graph
@@ -14,10 +14,8 @@
 //! - `accounting_file`: what devices hold, "lastuse-accounting"
 
 #[cfg(feature = "cli")]
-mod gzip;
+mod input;
 pub mod json;
-#[cfg(feature = "cli")]
-mod malformed;
 pub mod csv;
 mod graph_file;
 #[cfg(feature = "cli")]
@@ -30,10 +28,6 @@ pub use accounting_file::accounting_json;
 #[cfg(feature = "cli")]
 pub use accounting_file::{MalformedAccounting, read_accounting};
 #[cfg(feature = "cli")]
-pub use graph_file::Unreadable;
+pub use input::Malformed;
 #[cfg(feature = "cli")]
-pub use malformed::Malformed;
-#[cfg(feature = "cli")]
-pub use plan_file::{
-    MalformedPlan, PlanDefect, PlanDefectKind, PlanFile, PlannedBuffer, PlannedTensor, check, plan_json,
-};
+pub use plan_file::{PlanDefect, PlanDefectKind, PlanFile, PlannedBuffer, PlannedTensor, check, plan_json};

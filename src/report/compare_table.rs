@@ -1,12 +1,11 @@
 //! The table of a program's runs with two allocators: medians, spreads, ratios, and what differs beyond noise.
 
-use std::fmt::Write;
-
 use serde::Serialize;
 
 use crate::placement::Bytes;
 
 use super::sizes::{as_float, as_mib};
+use super::table::Table;
 
 /// Measurements of the runs with one allocator, one value per run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -119,37 +118,36 @@ impl CompareRow {
         }
     }
 
-    fn cells(&self) -> [String; 7] {
+    /// Formats medians, with the digits of the unit.
+    fn number(&self, number: f64) -> String {
         let digits = if self.unit == Unit::Seconds { 3 } else { 0 };
-        let median = |spread: &Spread| format!("{:.digits$}", spread.median);
-        let range = |spread: &Spread| match spread.is_constant() {
+        format!("{number:.digits$}")
+    }
+
+    fn range(&self, spread: &Spread) -> String {
+        match spread.is_constant() {
             true => "-".to_owned(),
-            false => format!("{:.digits$} to {:.digits$}", spread.min, spread.max),
-        };
+            false => format!("{} to {}", self.number(spread.min), self.number(spread.max)),
+        }
+    }
+
+    fn ratio(&self) -> String {
         let Self { ggml_alloc: ggml, lastuse, .. } = self;
-        let ratio = if ggml.median > 0.0 { format!("{:.3}", lastuse.median / ggml.median) } else { "-".to_owned() };
-        let what = self.what.to_owned();
-        [what, median(ggml), range(ggml), median(lastuse), range(lastuse), ratio, self.difference()]
+        if ggml.median > 0.0 { format!("{:.3}", lastuse.median / ggml.median) } else { "-".to_owned() }
     }
 }
 
-/// Formats the rows as an aligned table: the median, the least and the largest value for each allocator. The ratio is
-/// lastuse / ggml-alloc.
+/// Formats the rows as an aligned table.
 pub fn compare_table(rows: &[CompareRow]) -> String {
-    let titles = ["", "ggml-alloc", "min to max", "lastuse", "min to max", "ratio", "difference"].map(str::to_owned);
-    let lines: Vec<[String; 7]> = std::iter::once(titles).chain(rows.iter().map(CompareRow::cells)).collect();
-    let widths: [usize; 7] =
-        std::array::from_fn(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0));
-    let mut text = String::new();
-    for line in &lines {
-        let mut row = String::new();
-        for (column, (cell, width)) in line.iter().zip(widths).enumerate() {
-            let is_left = column == 0 || column == 6;
-            let _ = if is_left { write!(row, "{cell:width$}  ") } else { write!(row, "{cell:>width$}  ") };
-        }
-        let _ = writeln!(text, "{}", row.trim_end());
-    }
-    text
+    let table = Table::<CompareRow>::new()
+        .texts("", 0, |row| row.what.to_owned())
+        .numbers("ggml-alloc", 0, |row| row.number(row.ggml_alloc.median))
+        .numbers("min to max", 0, |row| row.range(&row.ggml_alloc))
+        .numbers("lastuse", 0, |row| row.number(row.lastuse.median))
+        .numbers("min to max", 0, |row| row.range(&row.lastuse))
+        .numbers("ratio", 0, |row| row.ratio())
+        .texts("difference", 0, |row| row.difference());
+    table.text(rows)
 }
 
 #[cfg(test)]

@@ -5,15 +5,14 @@
 #[cfg(feature = "cli")]
 mod check;
 mod sizes;
+mod table;
 mod xml;
 #[cfg(feature = "cli")]
 mod compare_table;
 pub mod explain;
 #[cfg(feature = "cli")]
 mod run_table;
-mod verdict;
 mod plan_table;
-mod problem_table;
 mod steps_table;
 mod offload_text;
 pub mod accounting;
@@ -28,10 +27,8 @@ pub use check::{check_json, check_text};
 #[cfg(feature = "cli")]
 pub use compare_table::{CompareRow, Samples, Spread, Unit, compare_table};
 pub use offload_text::{class_name, offload_text};
-pub use plan_table::{PlanRow, RecomputedRow, TilingRow, plan_table};
-pub use problem_table::{ProblemRow, problem_table};
+pub use plan_table::{PlanRow, ProblemRow, RecomputedRow, TilingRow, Verdict, plan_table, problem_table};
 #[cfg(feature = "cli")]
 pub use run_table::{BufferRow, GraphRow, RunRow, graph_lines, run_table, total_bytes};
 pub use sizes::{exact, parse_size};
 pub use steps_table::{StepRow, StepsTable, steps_table};
-pub use verdict::Verdict;

@@ -1,11 +1,45 @@
-//! The table of planned graphs, one per line.
+//! The tables of planned graphs and of placed problems, one per line.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use crate::placement::Bytes;
 
 use super::sizes::as_float;
-use super::verdict::Verdict;
+use super::table::Table;
+
+/// The outcome of a search for a placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The placement is proven to be the smallest.
+    Optimal,
+    /// The smallest placement that was found; a smaller one may exist.
+    NotProven,
+    /// The placement fits the capacity.
+    Fits,
+    /// It is proven that no placement fits the capacity.
+    Infeasible,
+    /// The effort was spent before a placement was found.
+    NotFound,
+}
+
+impl Verdict {
+    /// Returns the outcome of a search for the smallest placement.
+    pub fn of_smallest(is_optimal: bool) -> Self {
+        if is_optimal { Self::Optimal } else { Self::NotProven }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Optimal => "optimal: proven",
+            Self::NotProven => "smallest found, not proven",
+            Self::Fits => "fits",
+            Self::Infeasible => "infeasible: proven",
+            Self::NotFound => "not found within the effort, not proven",
+        })
+    }
+}
 
 /// A planned graph; the bytes are sums over its buffers.
 #[derive(Clone, Debug)]
@@ -58,16 +92,10 @@ pub struct TilingRow {
     pub added: usize,
 }
 
-impl TilingRow {
-    fn text(&self) -> String {
-        let Self { before, tensors, parts, added } = self;
-        format!("  {before:>14}  {tensors:>5}  {parts:>5}  {added:>6}")
-    }
-}
-
 impl RecomputedRow {
-    fn text(&self) -> String {
-        format!("  {:>6}  {:>6.4}", self.nodes, as_float(self.work_after) / as_float(self.work_before.max(1)))
+    /// Returns the floating-point operations in relation to the given graph.
+    fn work(&self) -> f64 {
+        as_float(self.work_after) / as_float(self.work_before.max(1))
     }
 }
 
@@ -78,41 +106,36 @@ impl PlanRow {
 }
 
 /// Formats the rows as an aligned table, followed by a summary if there are several. The bound of the given order, the
-/// results computed again and the outcome have columns if a row has them.
+/// results computed again or in tiles, and the outcome have columns if a row has them.
 pub fn plan_table(rows: &[PlanRow]) -> String {
-    let width = rows.iter().map(|row| row.file.chars().count()).max().unwrap_or(0).max(4);
-    let reordered = rows.iter().any(|row| row.given_bound.is_some());
-    let given_title = if reordered { format!("  {:>14}", "given bound") } else { String::new() };
-    let recomputed = rows.iter().any(|row| row.recomputed.is_some());
-    let again_title = if recomputed { format!("  {:>6}  {:>6}", "again", "work") } else { String::new() };
-    let tiling = rows.iter().any(|row| row.tiling.is_some());
-    let parts_title = if tiling {
-        format!("  {:>14}  {:>5}  {:>5}  {:>6}", "whole", "tiled", "tiles", "added")
-    } else {
-        String::new()
-    };
-    let outcome_title = if rows.iter().any(|row| row.verdict.is_some()) { "  outcome" } else { "" };
-    let mut table = format!(
-        "{:width$}  {:>6}  {:>6}  {:>14}  {:>14}{given_title}  {:>14}  {:>6}{again_title}{parts_title}  {:>9}{outcome_title}\n",
-        "file", "nodes", "blocks", "ggml-alloc", "lastuse", "lower bound", "ratio", "us"
-    );
-    for row in rows {
-        let known = row.ggml_alloc.map_or("unknown".to_owned(), |bytes| bytes.to_string());
-        let ratio = row.ratio().map_or(String::new(), |ratio| format!("{ratio:.3}"));
-        let given = row.given_bound.map_or(String::new(), |bytes| format!("  {bytes:>14}"));
-        let again = row.recomputed.map_or(String::new(), |recomputed| recomputed.text());
-        let parts = row.tiling.map_or(String::new(), |tiled| tiled.text());
-        let outcome = row.verdict.map_or(String::new(), |verdict| format!("  {verdict}"));
-        let PlanRow { file, nodes, blocks, bytes, lower_bound, microseconds, .. } = row;
-        let _ = writeln!(
-            table,
-            "{file:width$}  {nodes:>6}  {blocks:>6}  {known:>14}  {bytes:>14}{given}  {lower_bound:>14}  {ratio:>6}{again}{parts}  {microseconds:>9.1}{outcome}"
-        );
+    let or_empty = |text: Option<String>| text.unwrap_or_default();
+    let mut table = Table::<PlanRow>::new()
+        .texts("file", 4, |row| row.file.clone())
+        .numbers("nodes", 6, |row| row.nodes.to_string())
+        .numbers("blocks", 6, |row| row.blocks.to_string())
+        .numbers("ggml-alloc", 14, |row| row.ggml_alloc.map_or("unknown".to_owned(), |bytes| bytes.to_string()))
+        .numbers("lastuse", 14, |row| row.bytes.to_string());
+    if rows.iter().any(|row| row.given_bound.is_some()) {
+        table = table.numbers("given bound", 14, |row| or_empty(row.given_bound.map(|bytes| bytes.to_string())));
     }
-    if rows.len() > 1 {
-        table.push_str(&summary(rows));
+    table = table.numbers("lower bound", 14, |row| row.lower_bound.to_string());
+    table = table.numbers("ratio", 6, |row| or_empty(row.ratio().map(|ratio| format!("{ratio:.3}"))));
+    if rows.iter().any(|row| row.recomputed.is_some()) {
+        table = table.numbers("again", 6, |row| or_empty(row.recomputed.map(|again| again.nodes.to_string())));
+        table = table.numbers("work", 6, |row| or_empty(row.recomputed.map(|again| format!("{:.4}", again.work()))));
     }
-    table
+    if rows.iter().any(|row| row.tiling.is_some()) {
+        table = table.numbers("whole", 14, |row| or_empty(row.tiling.map(|tiling| tiling.before.to_string())));
+        table = table.numbers("tiled", 5, |row| or_empty(row.tiling.map(|tiling| tiling.tensors.to_string())));
+        table = table.numbers("tiles", 5, |row| or_empty(row.tiling.map(|tiling| tiling.parts.to_string())));
+        table = table.numbers("added", 6, |row| or_empty(row.tiling.map(|tiling| tiling.added.to_string())));
+    }
+    table = table.numbers("us", 9, |row| format!("{:.1}", row.microseconds));
+    if rows.iter().any(|row| row.verdict.is_some()) {
+        table = table.texts("outcome", 0, |row| or_empty(row.verdict.map(|verdict| verdict.to_string())));
+    }
+    let table = table.text(rows);
+    if rows.len() > 1 { table + &summary(rows) } else { table }
 }
 
 fn summary(rows: &[PlanRow]) -> String {
@@ -137,4 +160,37 @@ fn summary(rows: &[PlanRow]) -> String {
 
 fn geometric_mean(ratios: &[f64]) -> f64 {
     (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / as_float(ratios.len() as u64)).exp()
+}
+
+/// A problem and its placement.
+#[derive(Clone, Debug)]
+pub struct ProblemRow {
+    /// The name of the file.
+    pub file: String,
+    /// The number of blocks.
+    pub blocks: usize,
+    /// The most bytes that the placement may need, if limited.
+    pub capacity: Option<Bytes>,
+    /// Bytes of the placement, if one was found.
+    pub bytes: Option<Bytes>,
+    /// No placement is smaller.
+    pub lower_bound: Bytes,
+    /// Time of the search.
+    pub milliseconds: f64,
+    /// The outcome.
+    pub verdict: Verdict,
+}
+
+/// Formats the rows as an aligned table.
+pub fn problem_table(rows: &[ProblemRow]) -> String {
+    let number = |bytes: Option<Bytes>| bytes.map_or("-".to_owned(), |bytes| bytes.to_string());
+    let table = Table::<ProblemRow>::new()
+        .texts("file", 4, |row| row.file.clone())
+        .numbers("blocks", 8, |row| row.blocks.to_string())
+        .numbers("capacity", 14, |row| number(row.capacity))
+        .numbers("lastuse", 14, |row| number(row.bytes))
+        .numbers("lower bound", 14, |row| row.lower_bound.to_string())
+        .numbers("ms", 10, |row| format!("{:.1}", row.milliseconds))
+        .texts("outcome", 0, |row| row.verdict.to_string());
+    table.text(rows)
 }

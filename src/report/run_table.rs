@@ -2,14 +2,15 @@
 
 use std::fmt::Write;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::placement::Bytes;
 
 use super::sizes::{as_float, mib};
+use super::table::Table;
 
 /// An allocator of a program.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct RunRow {
     /// The process that has it.
     pub pid: u32,
@@ -22,11 +23,12 @@ pub struct RunRow {
     /// Its buffers.
     pub buffers: Vec<BufferRow>,
     /// The graphs that it has planned, each once, in the order of their first plans; empty for ggml-alloc.
+    #[serde(skip_deserializing)]
     pub graphs: Vec<GraphRow>,
 }
 
 /// A graph that an allocator has planned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct GraphRow {
     /// A label of its input: "512 tokens".
     pub label: String,
@@ -35,7 +37,7 @@ pub struct GraphRow {
 }
 
 /// A buffer of an allocator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct BufferRow {
     /// Its number in the allocator.
     pub id: usize,
@@ -46,6 +48,7 @@ pub struct BufferRow {
     /// No plan with the same live ranges is smaller; `None` for ggml-alloc.
     pub lower_bound: Option<Bytes>,
     /// Bytes that ggml-alloc would have needed; `None` for ggml-alloc itself, and if unknown.
+    #[serde(rename(deserialize = "ggml_alloc_bytes"))]
     pub ggml_alloc: Option<Bytes>,
 }
 
@@ -86,95 +89,77 @@ fn namer(rows: &[&RunRow]) -> impl Fn(&RunRow) -> String + use<> {
     }
 }
 
+/// A line of the table: a buffer of an allocator, or the sums.
+struct Line {
+    allocator: String,
+    buffer: String,
+    bytes: Bytes,
+    lower_bound: Option<Bytes>,
+    ggml_alloc: Option<Bytes>,
+    plans: Option<u64>,
+    plan_us: Option<f64>,
+}
+
+impl Line {
+    fn ratio(&self) -> Option<f64> {
+        self.ggml_alloc.filter(|&ggml| ggml > 0).map(|ggml| as_float(self.bytes) / as_float(ggml))
+    }
+}
+
 /// Formats the rows as an aligned table. Allocators are named with their process if there are several, and a last line has
 /// the sums if there are several buffers.
 pub fn run_table(rows: &[&RunRow]) -> String {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let table = Table::<Line>::new()
+        .texts("allocator", 0, |line| line.allocator.clone())
+        .texts("buffer", 0, |line| line.buffer.clone())
+        .numbers("bytes", 0, |line| line.bytes.to_string())
+        .numbers("MiB", 0, |line| mib(line.bytes))
+        .numbers("lower bound", 0, |line| or_dash(line.lower_bound.map(|bytes| bytes.to_string())))
+        .numbers("ggml-alloc", 0, |line| or_dash(line.ggml_alloc.map(|bytes| bytes.to_string())))
+        .numbers("MiB", 0, |line| or_dash(line.ggml_alloc.map(mib)))
+        .numbers("ratio", 0, |line| or_dash(line.ratio().map(|ratio| format!("{ratio:.3}"))))
+        .numbers("saved", 0, |line| or_dash(line.ratio().map(|ratio| format!("{:.1} %", 100.0 * (1.0 - ratio)))))
+        .numbers("plans", 0, |line| line.plans.map_or_else(String::new, |plans| plans.to_string()))
+        .numbers("planning, us", 0, |line| line.plan_us.map_or_else(String::new, |time| format!("{time:.1}")));
+    table.text(&lines(rows))
+}
+
+fn lines(rows: &[&RunRow]) -> Vec<Line> {
     let name = namer(rows);
-    let mut lines = vec![TITLES.map(str::to_owned)];
+    let mut lines = Vec::new();
     for row in rows {
         for (number, buffer) in row.buffers.iter().enumerate() {
-            let first = |text: String| if number == 0 { text } else { String::new() };
-            let plans = row.plans.map_or_else(String::new, |plans| plans.to_string());
-            let time = row.plan_us.map_or_else(String::new, |time| format!("{time:.1}"));
-            let sizes = sizes(buffer.bytes, buffer.lower_bound, buffer.ggml_alloc);
-            let (name, kind) = (first(name(row)), format!("{} {}", buffer.id, buffer.name));
-            lines.push(line([name, kind], sizes, [first(plans), first(time)]));
+            let is_first = number == 0;
+            lines.push(Line {
+                allocator: if is_first { name(row) } else { String::new() },
+                buffer: format!("{} {}", buffer.id, buffer.name),
+                bytes: buffer.bytes,
+                lower_bound: buffer.lower_bound,
+                ggml_alloc: buffer.ggml_alloc,
+                plans: row.plans.filter(|_| is_first),
+                plan_us: row.plan_us.filter(|_| is_first),
+            });
         }
     }
-    if lines.len() > 2 {
-        lines.push(sums(rows));
+    if lines.len() > 1 {
+        lines.push(Line {
+            allocator: "all".to_owned(),
+            buffer: String::new(),
+            bytes: total_bytes(rows),
+            lower_bound: total(rows, |buffer| buffer.lower_bound),
+            ggml_alloc: total(rows, |buffer| buffer.ggml_alloc),
+            plans: rows.iter().map(|row| row.plans).sum(),
+            plan_us: rows.iter().map(|row| row.plan_us).sum(),
+        });
     }
-    aligned(&lines)
+    lines
 }
 
-/// The number of columns.
-const COLUMNS: usize = 11;
-
-const TITLES: [&str; COLUMNS] = [
-    "allocator",
-    "buffer",
-    "bytes",
-    "MiB",
-    "lower bound",
-    "ggml-alloc",
-    "MiB",
-    "ratio",
-    "saved",
-    "plans",
-    "planning, us",
-];
-
-fn sums(rows: &[&RunRow]) -> [String; COLUMNS] {
-    let bytes = total_bytes(rows);
-    let sizes = sizes(bytes, total(rows, |buffer| buffer.lower_bound), total(rows, |buffer| buffer.ggml_alloc));
-    let plans: Option<u64> = rows.iter().map(|row| row.plans).sum();
-    let time: Option<f64> = rows.iter().map(|row| row.plan_us).sum();
-    let plans = plans.map_or_else(String::new, |plans| plans.to_string());
-    let time = time.map_or_else(String::new, |time| format!("{time:.1}"));
-    line(["all".to_owned(), String::new()], sizes, [plans, time])
-}
-
-fn line([name, buffer]: [String; 2], sizes: [String; 7], [plans, time]: [String; 2]) -> [String; COLUMNS] {
-    let [bytes, mib, bound, ggml, ggml_mib, ratio, saved] = sizes;
-    [name, buffer, bytes, mib, bound, ggml, ggml_mib, ratio, saved, plans, time]
-}
-
-/// Sums a size over all buffers; `None` if one is unknown.
+/// Returns the sum over all buffers; `None` if it is not known for one.
 fn total(rows: &[&RunRow], bytes: impl Fn(&BufferRow) -> Option<Bytes>) -> Option<Bytes> {
     let mut buffers = rows.iter().flat_map(|row| &row.buffers);
     buffers.try_fold(0, |sum: Bytes, buffer| Some(sum.saturating_add(bytes(buffer)?)))
-}
-
-/// Formats bytes, bytes in MiB, the lower bound, the bytes with ggml-alloc, these in MiB, the ratio, and the saved
-/// bytes.
-fn sizes(bytes: Bytes, bound: Option<Bytes>, ggml: Option<Bytes>) -> [String; 7] {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let known = ggml.filter(|&ggml| ggml > 0);
-    let ratio = known.map(|ggml| as_float(bytes) / as_float(ggml));
-    [
-        bytes.to_string(),
-        mib(bytes),
-        or_dash(bound.map(|bytes| bytes.to_string())),
-        or_dash(ggml.map(|bytes| bytes.to_string())),
-        or_dash(ggml.map(mib)),
-        or_dash(ratio.map(|ratio| format!("{ratio:.3}"))),
-        or_dash(ratio.map(|ratio| format!("{:.1} %", 100.0 * (1.0 - ratio)))),
-    ]
-}
-
-/// Aligns names to the left and numbers to the right.
-fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let mut text = String::new();
-    for line in lines {
-        let mut row = String::new();
-        for (column, cell) in line.iter().enumerate() {
-            let width = width(column);
-            let _ = if column < 2 { write!(row, "{cell:width$}  ") } else { write!(row, "{cell:>width$}  ") };
-        }
-        let _ = writeln!(text, "{}", row.trim_end());
-    }
-    text
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::io::{self, Read, Write};
 
 use csv::StringRecord;
 
-use crate::formats::malformed::{Malformed, malformed};
+use crate::formats::input::{Malformed, malformed};
 use crate::placement::{Block, BlockId, Bytes, Placement, Problem, Step, padded};
 use columns::{Column, CsvColumns};
 

@@ -4,15 +4,12 @@
 //! writes it without a library; reading it needs the feature "cli".
 
 #[cfg(feature = "cli")]
-mod open;
-#[cfg(feature = "cli")]
 mod read;
 mod write;
 #[cfg(all(test, feature = "cli"))]
+mod compressed_tests;
+#[cfg(all(test, feature = "cli"))]
 mod tests;
-
-#[cfg(feature = "cli")]
-pub use open::Unreadable;
 
 /// The name of the format, and its only version so far.
 const FORMAT: (&str, u64) = ("lastuse-graph", 1);

@@ -1,14 +1,15 @@
 //! Reads captured graphs, compressed by gzip or not. Unknown keys are ignored; any defect is reported with its line.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, BufRead, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::formats::gzip::decompressed;
-use crate::formats::malformed::{Malformed, malformed};
+use crate::formats::input::{MAGIC, Malformed, decompressed, malformed};
 use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
 use crate::graph::{
     BufferIndex, Flags, Graph, Layout, Operation, Retained, RuleSetting, Rules, Slots, Tensor, TensorId, UnknownRule,
@@ -92,6 +93,21 @@ struct Line {
 }
 
 impl Snapshot {
+    /// Reads the graph of a file. A compressed file is recognized by its first bytes, whatever its name is; one whose
+    /// name ends in ".gz" must be compressed.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the file cannot be read, or with its first defect.
+    pub fn open(path: &Path) -> Result<Self, Malformed> {
+        let failed = |error: io::Error| Malformed::new(error.to_string());
+        let mut file = BufReader::new(File::open(path).map_err(failed)?);
+        let must_be_compressed = path.extension().is_some_and(|extension| extension == "gz");
+        if must_be_compressed && !file.fill_buf().map_err(failed)?.starts_with(&MAGIC) {
+            return Err(Malformed::new("the name ends in .gz, but the file is not compressed by gzip"));
+        }
+        Self::read(file)
+    }
+
     /// Reads a graph, compressed by gzip or not.
     ///
     /// # Errors

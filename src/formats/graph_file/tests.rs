@@ -152,7 +152,7 @@ fn sizes_elsewhere_are_checked_too() {
         let mut lines = lines();
         lines[2]["elsewhere"] = json!([{"buffer": buffer, "size": size}]);
         let error = Snapshot::read(text(&lines).as_bytes()).expect_err(reason);
-        assert!(error.line == 3 && error.reason.starts_with(reason), "{error}");
+        assert!(error.line == Some(3) && error.reason.starts_with(reason), "{error}");
     }
 }
 

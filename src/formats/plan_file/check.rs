@@ -7,8 +7,7 @@ use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
 use crate::graph::{AddressMap, Graph, Labels, Region, TensorId, describe, simulate_at};
 use crate::placement::{Bytes, MAX_CHUNKS, Step};
 
-use super::entries::Entries;
-use super::{PlanFile, PlannedBuffer, PlannedTensor};
+use super::{Entries, PlanFile, PlannedBuffer, PlannedTensor};
 
 /// The most corruptions that are reported.
 const MOST_FINDINGS: usize = 1000;

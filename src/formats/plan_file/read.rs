@@ -6,21 +6,21 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::formats::gzip::decompressed;
+use crate::formats::input::{Malformed, decompressed};
 
-use super::{FORMAT, MalformedPlan, PlanFile, PlannedBuffer, PlannedTensor};
+use super::{FORMAT, PlanFile, PlannedBuffer, PlannedTensor};
 
-type Result<T> = std::result::Result<T, MalformedPlan>;
+type Result<T> = std::result::Result<T, Malformed>;
 
 fn malformed<T>(reason: impl Into<String>) -> Result<T> {
-    Err(MalformedPlan(reason.into()))
+    Err(Malformed::new(reason))
 }
 
 impl PlanFile {
     /// Reads the plan of a file, compressed by gzip or not.
     ///
     /// # Errors
-    /// [`MalformedPlan`] when the file cannot be read, or with its first defect, and its line or tensor.
+    /// [`Malformed`] when the file cannot be read, or with its first defect, and its line or tensor.
     pub fn open(path: &Path) -> Result<Self> {
         match File::open(path) {
             Ok(file) => Self::read(BufReader::new(file)),
@@ -31,9 +31,9 @@ impl PlanFile {
     /// Reads a plan from any input, compressed by gzip or not.
     ///
     /// # Errors
-    /// [`MalformedPlan`] with the first defect, and its line or tensor.
+    /// [`Malformed`] with the first defect, and its line or tensor.
     pub fn read(input: impl BufRead) -> Result<Self> {
-        let input = decompressed(input).map_err(|error| MalformedPlan(format!("cannot be read: {error}")))?;
+        let input = decompressed(input).map_err(|error| Malformed::new(format!("cannot be read: {error}")))?;
         let mut documents = serde_json::Deserializer::from_reader(input).into_iter::<Value>();
         let document = match documents.next() {
             None => return malformed("line 1: the file is empty"),
@@ -151,6 +151,6 @@ fn index(what: &str, entry: &Map<String, Value>, key: &str) -> Result<u32> {
 }
 
 fn whole(what: &str, key: &str, value: &Value) -> Result<u64> {
-    let expected = || MalformedPlan(format!("{what}: {key} is {value}, and a whole number below 2^64 is expected"));
+    let expected = || Malformed::new(format!("{what}: {key} is {value}, and a whole number below 2^64 is expected"));
     value.as_u64().ok_or_else(expected)
 }

@@ -9,27 +9,21 @@
 //! ```
 
 mod draft;
-mod members;
 mod named;
 mod change;
-mod planned;
-mod work;
 mod uses;
-mod case;
-mod kernels;
-mod tiling;
-mod origin;
-mod trial;
-mod remedy;
 mod explanation;
-#[cfg(feature = "cli")]
-mod json;
-#[cfg(feature = "cli")]
-mod summary;
-mod text;
+mod case;
+mod trial;
+mod pattern;
+mod remedy;
 mod reuse;
 mod advice;
 mod peak;
+#[cfg(feature = "cli")]
+mod summary;
+mod remedy_text;
+mod text;
 #[cfg(test)]
 mod tests;
 
@@ -40,19 +34,16 @@ use crate::placement::Bytes;
 use advice::Tried;
 use case::Case;
 
+pub use case::{DEFAULT_TRIALS, PlannedGraph};
 pub use change::Change;
-pub use explanation::{Advice, BufferExplanation, Explanation, FreedInput, Limit, LiveBlock, LiveTensor, Peak, Reuse};
+pub use explanation::{
+    Advice, Batch, BufferExplanation, Explanation, FreedInput, Inherent, KernelUse, Large, Limit, LiveBlock,
+    LiveTensor, Pattern, Peak, Remedies, Reuse, Tiled,
+};
+pub use named::{Alias, Named, Node, Shape, Source};
 #[cfg(feature = "cli")]
-pub use json::explanation_json;
-pub use kernels::KernelUse;
-pub use named::{Alias, Named, Node};
-pub use origin::{Shape, Source};
-pub use planned::{DEFAULT_TRIALS, PlannedGraph};
-pub use remedy::{Batch, Inherent, Large, Pattern, Remedies};
-#[cfg(feature = "cli")]
-pub use summary::{explanation_summary, planned_bytes};
+pub use summary::{explanation_json, explanation_summary, planned_bytes};
 pub use text::{DEFAULT_TOP, explanation_text};
-pub use tiling::Tiled;
 pub use uses::Kept;
 
 /// Explains the memory of a graph. Tries as many changes as [`PlannedGraph::trials`] allows, those of the largest buffers
@@ -70,8 +61,8 @@ pub fn explain(planned: PlannedGraph<'_>) -> Explanation {
     Explanation {
         label: planned.snapshot.label.clone(),
         nodes: planned.snapshot.graph.nodes().len(),
-        tiling: tiling::tiled(&case),
-        all_tried: !case.work.is_exhausted(),
+        tiling: case.tiled(),
+        all_tried: case.all_tried(),
         buffers,
     }
 }
@@ -102,7 +93,7 @@ fn explain_buffer(
         peak,
         remedies,
         reuse: case.reuse(buffer, bound_without_reuse),
-        kernels: kernels::kernels(case.planned, buffer),
+        kernels: reuse::kernels(case.planned, buffer),
         advice,
         limit,
     }

@@ -1,7 +1,8 @@
-//! Tensors and steps by name.
+//! Tensors and steps by name, with their shapes.
 
 use std::fmt;
 
+use crate::graph::extents;
 use crate::graph::snapshot::TensorInfo;
 use crate::placement::{Bytes, Step};
 
@@ -51,6 +52,29 @@ pub struct Alias {
     pub memory_of: Named,
 }
 
+/// The element type and the extents of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+pub struct Shape {
+    /// ggml's name of the element type.
+    #[cfg_attr(feature = "cli", serde(rename = "type"))]
+    pub element: String,
+    /// Extents in elements, fastest first.
+    pub ne: [i64; 4],
+}
+
+/// A source of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+pub struct Source {
+    /// The tensor.
+    #[cfg_attr(feature = "cli", serde(flatten))]
+    pub tensor: Named,
+    /// Its shape.
+    #[cfg_attr(feature = "cli", serde(flatten))]
+    pub shape: Shape,
+}
+
 impl fmt::Display for Named {
     /// Names are quoted, and unprintable characters are escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,5 +93,44 @@ impl fmt::Display for Node {
             Some(tensor) => write!(f, "step {}, {tensor}", self.step),
             None => write!(f, "step {}", self.step),
         }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.element.escape_debug(), extents(&self.ne))
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.tensor, self.shape)
+    }
+}
+
+/// Returns whether a name has more than what ggml appends to the names of views and copies: " (reshaped) (cont)".
+pub fn tells(name: &str) -> bool {
+    let mut rest = name.trim_end();
+    while let Some(start) = rest.strip_suffix(')').and_then(|inner| inner.rfind('(')) {
+        rest = rest[..start].trim_end();
+    }
+    !rest.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_appended_words_alone_do_not_tell() {
+        let names = ["kq-0", "kq-0 (view)", " (reshaped) (permuted) (cont)", "(cont)", "", "a)", "f(x)"];
+        assert_eq!(names.map(tells), [true, true, false, false, false, true, true]);
+    }
+
+    #[test]
+    fn shapes_end_with_their_last_extent_above_one() {
+        let shape = |ne| Shape { element: "f16".to_owned(), ne }.to_string();
+        assert_eq!(shape([512, 1, 8, 1]), "f16 [512, 1, 8]");
+        assert_eq!(shape([1, 1, 1, 1]), "f16 [1]");
     }
 }

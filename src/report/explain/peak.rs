@@ -5,7 +5,7 @@ use crate::placement::{BlockId, Bytes, Problem, Step, memory_profile, peaks};
 
 use super::case::Case;
 use super::explanation::{LiveBlock, LiveTensor, Peak};
-use super::named::Named;
+use super::named::{Named, Node};
 use super::trial::first_peak;
 
 impl Case<'_> {
@@ -78,6 +78,23 @@ impl Case<'_> {
         let members = self.members.of_block(buffer, block).iter();
         let later = members.filter_map(|&id| Some((self.uses.def(id).filter(|&def| def > step)?, id)));
         later.filter(is_operand_inside).min().map(|(_, id)| self.named(id))
+    }
+
+    /// Returns the live bytes at the peak of a buffer if a block was not there, and the step of that peak.
+    pub fn peak_without(&self, buffer: usize, block: BlockId) -> (Bytes, Node) {
+        let problem = &self.planned.plan.problems[buffer];
+        let mut loads = memory_profile(problem);
+        let range = problem.blocks()[block as usize];
+        let mut shrinks = problem.shrinks().iter().filter(|shrink| shrink.block == block).peekable();
+        let mut held = range.size;
+        for step in range.first_step..range.end_step {
+            while let Some(shrink) = shrinks.next_if(|shrink| shrink.step <= step) {
+                held = shrink.size;
+            }
+            loads[step as usize] -= held;
+        }
+        let (step, bytes): (Step, Bytes) = first_peak(&loads).unwrap_or((0, 0));
+        (bytes, self.node(step))
     }
 }
 

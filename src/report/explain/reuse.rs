@@ -1,12 +1,12 @@
-//! Memory saved by sharing.
+//! Memory saved by sharing, and what the addresses cost on the device.
 
 use std::cmp::Reverse;
 
-use crate::graph::{BufferSpec, Flags, Operation, Rules, TensorId};
+use crate::graph::{BufferIndex, BufferSpec, Flags, Operation, Rules, TensorId};
 use crate::placement::{Bytes, padded};
 
-use super::case::Case;
-use super::explanation::{FreedInput, Reuse};
+use super::case::{Case, PlannedGraph};
+use super::explanation::{FreedInput, KernelUse, Reuse};
 use super::named::Alias;
 
 impl Case<'_> {
@@ -108,4 +108,17 @@ impl Case<'_> {
         let buffers: Vec<BufferSpec> = self.planned.buffers.iter().map(without).collect();
         self.try_draft(&self.new_draft()?.without_in_place(), &buffers).map(|trial| trial.bounds)
     }
+}
+
+/// Returns the cost of a plan's addresses on the device of a buffer.
+pub fn kernels(planned: PlannedGraph<'_>, buffer: usize) -> Option<KernelUse> {
+    let PlannedGraph { snapshot, plan, .. } = planned;
+    let buffer = BufferIndex::try_from(buffer).ok()?;
+    let at_plan = |root: TensorId| plan.placed(root).map(|(address, _)| address);
+    let [planned, without_reuse] = snapshot.kernel_costs(buffer, [&at_plan, &|_| None])?;
+    let ggml_alloc = snapshot.plan_as_ggml().ok().and_then(|plan| {
+        let [costs] = snapshot.kernel_costs(buffer, [&|root| plan.placed(root).map(|(address, _)| address)])?;
+        Some(costs)
+    });
+    Some(KernelUse { planned, ggml_alloc, without_reuse })
 }

@@ -4,13 +4,12 @@ use std::fmt::{self, Write};
 
 use crate::placement::{Bytes, Step};
 use crate::report::sizes::{exact, fixed};
+use crate::report::table::aligned;
 
 use super::change::counted;
 use super::explanation::{BufferExplanation, Explanation, FreedInput, Limit, LiveBlock, LiveTensor, Peak, Reuse};
-use super::kernels::write_kernels;
 use super::named::{Alias, Node};
-use super::remedy::write_remedies;
-use super::tiling::write_tiling;
+use super::remedy_text::{percent, write_kernels, write_remedies, write_tiling};
 use super::uses::Kept;
 
 /// How many tensors are listed by default.
@@ -78,8 +77,7 @@ fn difference(bytes: Bytes, size: Bytes) -> String {
     if size == 0 {
         return word.to_owned();
     }
-    let tenths = u128::from(bytes.abs_diff(size)) * 1000 / u128::from(size);
-    format!("{}.{} % {word}", tenths / 10, tenths % 10)
+    format!("{} {word}", percent(bytes.abs_diff(size), size))
 }
 
 fn write_peak(out: &mut String, peak: &Peak) -> fmt::Result {
@@ -117,63 +115,46 @@ fn write_live(out: &mut String, peak: &Peak, top: usize) -> fmt::Result {
     let shown = shown.count();
     let (listed, rest) = peak.live.split_at(shown);
     writeln!(out, "\n  Live at that step, largest first:")?;
-    let mut table = Table::default();
-    listed.iter().for_each(|block| table.add(block, peak.bytes));
+    let titles = ["bytes", "", "", "tensor", "defined", "last use"].map(str::to_owned);
+    let mut rows = vec![(titles, String::new())];
+    listed.iter().for_each(|block| add_block(&mut rows, block, peak.bytes));
     if !rest.is_empty() {
-        let bytes = rest.iter().map(|block| block.bytes).sum();
+        let [bytes, size, part] = amounts(rest.iter().map(|block| block.bytes).sum(), peak.bytes);
         let tensors = rest.iter().map(|block| block.tensors.len().max(1)).sum();
-        table.add_rest(bytes, peak.bytes, counted(tensors, "more tensor", "more tensors"));
+        let what = counted(tensors, "more tensor", "more tensors");
+        rows.push(([bytes, size, part, what, String::new(), String::new()], String::new()));
     }
-    table.write(out)
+    let (rows, sources): (Vec<_>, Vec<_>) = rows.into_iter().map(|(row, sources)| (row.to_vec(), sources)).unzip();
+    let table = aligned(&rows, &[], |column| column >= 3);
+    let names = table.find("tensor").unwrap_or(0);
+    for (line, sources) in table.lines().zip(sources) {
+        writeln!(out, "    {line}")?;
+        if !sources.is_empty() {
+            writeln!(out, "    {:names$}  from {sources}", "")?;
+        }
+    }
+    Ok(())
 }
 
-/// Rows of cells, aligned when written, each with a line below it.
-#[derive(Default)]
-struct Table(Vec<([String; 6], Option<String>)>);
-
-impl Table {
-    fn add(&mut self, block: &LiveBlock, peak: Bytes) {
-        let [bytes, size, part] = amounts(block.bytes, peak);
-        let mut amounts = [bytes, size, part];
-        for tensor in &block.tensors {
-            let [bytes, size, part] = std::mem::take(&mut amounts);
-            let [def, last_use] = live_range(tensor);
-            let same = if bytes.is_empty() { "same memory: " } else { "" };
-            let row = [bytes, size, part, format!("{same}{}, {}", tensor.tensor, tensor.shape), def, last_use];
-            let sources: Vec<String> = tensor.sources.iter().map(ToString::to_string).collect();
-            self.0.push((row, Some(sources.join("; ")).filter(|sources| !sources.is_empty())));
-        }
-        if let Some(result) = &block.room_for {
-            let row = ["", "", "", &format!("inside {result}"), "", ""].map(str::to_owned);
-            self.0.push((row, None));
-        }
+/// Adds a row for each tensor of a block, with its sources.
+fn add_block(rows: &mut Vec<([String; 6], String)>, block: &LiveBlock, peak: Bytes) {
+    let mut amounts = amounts(block.bytes, peak);
+    for tensor in &block.tensors {
+        let [bytes, size, part] = std::mem::take(&mut amounts);
+        let [def, last_use] = live_range(tensor);
+        let same = if bytes.is_empty() { "same memory: " } else { "" };
+        let row = [bytes, size, part, format!("{same}{}, {}", tensor.tensor, tensor.shape), def, last_use];
+        let sources: Vec<String> = tensor.sources.iter().map(ToString::to_string).collect();
+        rows.push((row, sources.join("; ")));
     }
-
-    fn add_rest(&mut self, bytes: Bytes, peak: Bytes, what: String) {
-        let [bytes, size, part] = amounts(bytes, peak);
-        self.0.push(([bytes, size, part, what, String::new(), String::new()], None));
-    }
-
-    fn write(self, out: &mut String) -> fmt::Result {
-        let titles = ["bytes", "", "", "tensor", "defined", "last use"].map(str::to_owned);
-        let rows: Vec<([String; 6], Option<String>)> = std::iter::once((titles, None)).chain(self.0).collect();
-        let width = |column: usize| rows.iter().map(|(row, _)| row[column].chars().count()).max().unwrap_or(0);
-        let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(width);
-        for ([bytes, size, part, tensor, def, last_use], sources) in &rows {
-            let line = format!("    {bytes:>a$}  {size:>b$}  {part:>c$}  {tensor:d$}  {def:e$}  {last_use}");
-            writeln!(out, "{}", line.trim_end())?;
-            if let Some(sources) = sources {
-                writeln!(out, "    {:>a$}  {:>b$}  {:>c$}    from {sources}", "", "", "")?;
-            }
-        }
-        Ok(())
+    if let Some(result) = &block.room_for {
+        rows.push((["", "", "", &format!("inside {result}"), "", ""].map(str::to_owned), String::new()));
     }
 }
 
 /// Formats bytes, in their largest unit too, and as a part of the peak.
 fn amounts(bytes: Bytes, peak: Bytes) -> [String; 3] {
-    let tenths = u128::from(bytes) * 1000 / u128::from(peak.max(1));
-    [bytes.to_string(), fixed(bytes), format!("{}.{} %", tenths / 10, tenths % 10)]
+    [bytes.to_string(), fixed(bytes), percent(bytes, peak)]
 }
 
 /// Formats the def and the last use of a tensor.

@@ -72,7 +72,10 @@ fn good(lines: &[Value]) -> Snapshot {
 /// Expects an error in this line that starts with `reason`.
 fn assert_malformed(text: impl AsRef<[u8]>, line: usize, reason: &str) {
     let found = read(text).expect_err(reason);
-    assert!(found.line == line && found.reason.starts_with(reason), "{found}, but expected line {line}: {reason}");
+    assert!(
+        found.line == Some(line) && found.reason.starts_with(reason),
+        "{found}, but expected line {line}: {reason}"
+    );
 }
 
 /// Returns the sample with another value; the first line of the file is 1.
@@ -209,7 +212,7 @@ fn last_line_needs_no_newline() {
 
 #[test]
 fn errors_have_their_line() {
-    let malformed = Malformed { line: 7, reason: "it is wrong".to_owned() };
+    let malformed = Malformed { line: Some(7), reason: "it is wrong".to_owned() };
     assert_eq!(malformed.to_string(), "line 7: it is wrong");
 }
 

@@ -1,36 +1,14 @@
-//! The kind of a tensor by the nodes around it.
+//! The kind of a tensor by the nodes around it: scores of attention, logits, and others.
 
 use crate::graph::{Flags, TensorId};
 use crate::placement::Step;
 
-use crate::report::explain::case::Case;
-use crate::report::explain::named::Node;
-use crate::report::explain::uses::Kept;
+use super::case::Case;
+use super::explanation::Pattern;
+use super::uses::Kept;
 
 /// Maximum number of nodes between a tensor and the node that tells its kind.
 const MAX_HOPS: usize = 8;
-
-/// The kind of a large tensor, where a remedy for it is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize), serde(rename_all = "snake_case"))]
-pub enum Pattern {
-    /// The scores of attention, before or after the softmax, for each query with each key.
-    AttentionScores,
-    /// The logits of several tokens, an output.
-    Logits {
-        /// The number of tokens.
-        tokens: i64,
-    },
-    /// The columns of a convolution that is computed as a product of matrices.
-    Columns,
-    /// A result of the forward pass that the backward pass reads, after its first node.
-    KeptForBackward {
-        /// The first node of the backward pass.
-        backward: Node,
-    },
-    /// An alternative that was not selected, and that no backend computes.
-    NotComputed,
-}
 
 /// Finds patterns in a graph.
 pub struct Patterns<'c, 'a> {

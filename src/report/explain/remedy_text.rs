@@ -1,11 +1,13 @@
-//! Remedies as text.
+//! What can be done about a peak, as text.
 
 use std::fmt::{self, Write};
 
+use crate::graph::kernels::KernelCosts;
 use crate::placement::Bytes;
 use crate::report::sizes::{exact, fixed};
 
-use super::{Batch, Inherent, Large, Pattern, Remedies};
+use super::change::counted;
+use super::explanation::{Batch, Inherent, KernelUse, Large, Pattern, Remedies, Tiled};
 
 /// Writes the kinds of the largest tensors of a peak of `bytes` live bytes, and their remedies.
 pub fn write_remedies(out: &mut String, remedies: &Remedies, bytes: Bytes) -> fmt::Result {
@@ -109,7 +111,43 @@ fn write_inherent(out: &mut String, inherent: &Inherent, bytes: Bytes) -> fmt::R
     writeln!(out, ": no order and no placement takes less")
 }
 
-fn percent(part: Bytes, whole: Bytes) -> String {
+/// Formats a part in percent, with one digit.
+pub fn percent(part: Bytes, whole: Bytes) -> String {
     let tenths = u128::from(part) * 1000 / u128::from(whole.max(1));
     format!("{}.{} %", tenths / 10, tenths % 10)
+}
+
+/// Writes the savings, and how to have them.
+pub fn write_tiling(out: &mut String, tiled: &Tiled) -> fmt::Result {
+    let Tiled { saves, size, tensor, tiles, others } = tiled;
+    let tiles = counted(*tiles as usize, "tile", "tiles");
+    let others = match others {
+        0 => String::new(),
+        1 => ", and another tensor".to_owned(),
+        some => format!(", and {some} other tensors"),
+    };
+    writeln!(
+        out,
+        "\nWith {tensor} in {tiles}{others}, the graph needs {}, {} less, for some more time; a budget between decides how \
+         much is tiled (lastuse plan --tile, lastuse_graph_tile)",
+        exact(*size),
+        exact(*saves)
+    )
+}
+
+/// Writes the costs as a sentence for each placement.
+pub fn write_kernels(out: &mut String, kernels: &KernelUse) -> fmt::Result {
+    let KernelUse { planned, ggml_alloc, without_reuse } = kernels;
+    writeln!(out, "\n  Kernels of the device: {}.", costs(planned))?;
+    if let Some(ggml_alloc) = ggml_alloc {
+        writeln!(out, "  With the addresses of ggml-alloc: {}.", costs(ggml_alloc))?;
+    }
+    writeln!(out, "  If no memory were used twice: {}.", costs(without_reuse))
+}
+
+fn costs(costs: &KernelCosts) -> String {
+    let KernelCosts { fused, not_fused, barriers } = costs;
+    let sequences = counted((fused + not_fused) as usize, "sequence", "sequences");
+    let barriers = counted(*barriers as usize, "barrier", "barriers");
+    format!("{fused} of {sequences} fused, {barriers}")
 }

@@ -1,6 +1,7 @@
-//! Input that may be compressed by gzip.
+//! Input that may be compressed by gzip, and its defects.
 
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{BufRead, BufReader, Cursor, Read};
+use std::{fmt, io};
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -31,4 +32,36 @@ impl<R: BufRead> Read for Gzip<R> {
             _ => error,
         })
     }
+}
+
+/// A defect of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// The line, from 1, in files of lines.
+    pub line: Option<usize>,
+    /// The defect, and the remedy where that is not obvious.
+    pub reason: String,
+}
+
+impl Malformed {
+    /// Returns a defect that the reason places.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { line: None, reason: reason.into() }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.reason),
+            None => f.write_str(&self.reason),
+        }
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Returns the defect of a line.
+pub fn malformed(line: usize, reason: impl Into<String>) -> Malformed {
+    Malformed { line: Some(line), reason: reason.into() }
 }
