@@ -6,10 +6,9 @@ use std::process::ExitCode;
 use lastuse::formats::{PlanFile, check};
 use lastuse::report::{check_json, check_text};
 
-use super::foreign::Foreign;
-use super::input::Input;
-use super::print::print;
-use super::progress::Progress;
+use crate::foreign::Foreign;
+use crate::input::Input;
+use crate::output::{Progress, print};
 
 /// Check that a plan is valid for its graph.
 ///
@@ -59,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 
 fn read_plan(file: &Path) -> Result<PlanFile, String> {
     if let Some(foreign) = Foreign::of_file(file) {
-        return Err(format!("this is {}, not a plan: \"lastuse plan --json GRAPH\" prints one", foreign.name()));
+        return Err(format!("this is {}, not a plan: \"lastuse plan --json GRAPH\" prints one", foreign.name));
     }
     PlanFile::open(file).map_err(|malformed| malformed.to_string())
 }

@@ -6,8 +6,8 @@ use std::process::{ExitCode, Stdio};
 use lastuse::report::{CompareRow, Samples, compare_table, total_bytes};
 use serde_json::json;
 
-use super::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
-use super::print::{print, print_error};
+use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
+use crate::output::{print, print_error};
 
 /// Compare memory and time of a program with ggml-alloc and lastuse.
 ///

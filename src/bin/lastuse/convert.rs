@@ -10,15 +10,10 @@ use lastuse::formats::csv::{Sheet, write_blocks};
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{Allocation, RuleSetting};
 
-use super::buffer::{find_buffer, listed};
-use super::endings::{by_ending, is_stream};
-use super::input::Input;
-use super::output::Output;
-use super::planning::buffers;
-use super::print::print_error;
-use super::progress::Progress;
-use super::recompute;
-use super::tiling;
+use crate::input::Input;
+use crate::output::{Output, Progress, by_ending, is_stream, print_error};
+use crate::passes::{RecomputeOptions, TilingOptions};
+use crate::planning::{buffers, find_buffer, listed};
 
 /// Convert graphs to placement problems, or to fit a budget.
 ///
@@ -56,10 +51,10 @@ pub struct Arguments {
     rules: Option<RuleSetting>,
 
     #[command(flatten)]
-    recompute: recompute::Options,
+    recompute: RecomputeOptions,
 
     #[command(flatten)]
-    tiling: tiling::Options,
+    tiling: TilingOptions,
 }
 
 /// The kind of file to write.

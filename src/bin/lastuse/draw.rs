@@ -9,16 +9,10 @@ use lastuse::graph::{BufferSpec, GraphPlan};
 use lastuse::offload::accounting::Accounting;
 use lastuse::report::picture::{self, Options, PlanView};
 
-use super::buffer::expect_name;
-use super::graph_files::expanded;
-use super::input::Input;
-use super::label::shape_of;
-use super::output::Output;
-use super::planning::{self, check};
-use super::print::print_error;
-use super::progress::Progress;
-use super::recompute;
-use super::tiling;
+use crate::input::{Input, expanded, shape_of};
+use crate::output::{Output, Progress, print_error};
+use crate::passes::{RecomputeOptions, TilingOptions};
+use crate::planning::{self, check, expect_name};
 
 /// Draw the memory of graphs over time, as a page or a picture.
 ///
@@ -65,10 +59,10 @@ pub struct Arguments {
     planning: planning::Options,
 
     #[command(flatten)]
-    recompute: recompute::Options,
+    recompute: RecomputeOptions,
 
     #[command(flatten)]
-    tiling: tiling::Options,
+    tiling: TilingOptions,
 
     /// Draw only the buffer with this name, such as "CPU".
     #[arg(long, value_name = "NAME")]

@@ -1,14 +1,14 @@
 //! The information for linkers in a program or a library: the functions that it defines and calls, and the libraries
 //! that it needs. Each table of a file is read at once: names are many.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
-use object::elf::{self, Dyn64, FileHeader64, Rela64, SectionHeader64, Sym64};
+use object::elf::{Dyn64, FileHeader64, Rela64, SectionHeader64, Sym64};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader, Sym};
-use object::{Endianness, ReadCache, SectionIndex};
+use object::{Endianness, FileKind, ReadCache, ReadRef, SectionIndex, elf};
 
 type Cache = ReadCache<File>;
 type Section = SectionHeader64<Endianness>;
@@ -47,6 +47,24 @@ pub struct Needs {
     pub after: OsString,
 }
 
+/// Returns the dynamic loader that a binary of 32 or 64 bits names.
+pub fn interpreter(program: &Path) -> Option<PathBuf> {
+    let data = ReadCache::new(File::open(program).ok()?);
+    match FileKind::parse(&data).ok()? {
+        FileKind::Elf32 => loader::<elf::FileHeader32<Endianness>, _>(&data),
+        FileKind::Elf64 => loader::<FileHeader64<Endianness>, _>(&data),
+        _ => None,
+    }
+}
+
+fn loader<'data, Header: FileHeader<Endian = Endianness>, R: ReadRef<'data>>(data: R) -> Option<PathBuf> {
+    let header = Header::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let headers = header.program_headers(endian, data).ok()?;
+    let name = headers.iter().find_map(|header| header.interpreter(endian, data).ok()?)?;
+    Some(PathBuf::from(OsStr::from_bytes(name)))
+}
+
 impl Elf {
     /// Opens a file; `None` if it cannot be read, or is not a 64-bit ELF file.
     pub fn open(file: &Path) -> Option<Self> {
@@ -60,10 +78,7 @@ impl Elf {
 
     /// Returns whether the program is started by the dynamic loader.
     pub fn has_loader(&self) -> bool {
-        let Some(file) = self.parsed() else { return false };
-        let header: &FileHeader64<Endianness> = file.elf_header();
-        let headers = header.program_headers(file.endian(), &self.cache);
-        headers.is_ok_and(|headers| headers.iter().any(|header| header.p_type(file.endian()) == elf::PT_INTERP))
+        loader::<FileHeader64<Endianness>, _>(&self.cache).is_some()
     }
 
     /// Returns its definitions and calls of each of these functions; none if its tables are malformed.

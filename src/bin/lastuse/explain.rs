@@ -12,12 +12,9 @@ use lastuse::report::explain::{
     explanation_text, planned_bytes,
 };
 
-use super::buffer::find_buffer;
-use super::graph_files::expanded;
-use super::input::Input;
-use super::planning::{self, check};
-use super::print::{print, print_error};
-use super::progress::Progress;
+use crate::input::{Input, expanded};
+use crate::output::{Progress, print, print_error};
+use crate::planning::{self, check, find_buffer};
 
 /// Explain what is live at the peak of a graph, and what lowers it.
 ///

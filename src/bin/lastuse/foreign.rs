@@ -1,54 +1,57 @@
-//! Files of other kinds, which are given where a graph is expected: recognized by their first bytes.
+//! Files that are not what a command expects: of another kind, recognized by their first bytes, or neither readable nor
+//! writable.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-/// The kind of a file that lastuse cannot read as a graph.
+/// A kind of files that lastuse cannot read as a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foreign {
-    /// A model, in the named format.
-    Model(&'static str),
-    /// An ELF file.
-    Binary,
-    /// A file whose first line names an interpreter.
-    Script,
-    /// An HTML page.
-    Page,
-    /// A picture or a document, in the named format.
-    Picture(&'static str),
-    /// Which neurons of a model belong on a GPU.
-    NeuronIndex,
-    /// An array of NumPy.
-    Array,
-    /// A ZIP archive, such as PyTorch's .pt files.
-    Archive,
+pub struct Foreign {
+    /// The kind, for a message: "a model (GGUF)".
+    pub name: &'static str,
+    /// What to do with the file where a graph is expected.
+    advice: &'static str,
 }
 
 /// How many first bytes tell the kinds apart.
 pub const FIRST_BYTES: usize = 512;
 
-/// First bytes and what files they begin.
-const MAGIC: [(&[u8], Foreign); 12] = [
-    (b"GGUF", Foreign::Model("GGUF")),
-    (b"ggjt", Foreign::Model("GGML")),
-    (b"\x7fELF", Foreign::Binary),
-    (b"#!", Foreign::Script),
-    (b"\x89PNG", Foreign::Picture("PNG")),
-    (b"\xff\xd8\xff", Foreign::Picture("JPEG")),
-    (b"GIF8", Foreign::Picture("GIF")),
-    (b"RIFF", Foreign::Picture("WebP")),
-    (b"%PDF", Foreign::Picture("PDF")),
-    (b"PWRI", Foreign::NeuronIndex),
-    (b"\x93NUMPY", Foreign::Array),
-    (b"PK\x03\x04", Foreign::Archive),
+const OF_MODEL: &str = "capture graphs of a program that runs it with \"lastuse run --capture DIR PROGRAM\"";
+const OF_PROGRAM: &str =
+    "if it is a program that uses ggml, capture its graphs with \"lastuse run --capture DIR FILE\"";
+const OF_PICTURE: &str = "if \"lastuse draw\" made it, give the graph that it was drawn from (*.jsonl)";
+const OF_NEURONS: &str = "\"lastuse neurons --check FILE\" reads it";
+const OF_ARRAY: &str = "\"lastuse neurons\" reads arrays with the hotness of neurons";
+const OF_ARCHIVE: &str = "graphs are captured from programs on ggml, with \"lastuse run --capture DIR PROGRAM\"";
+
+const SAFETENSORS: Foreign = Foreign { name: "a model (safetensors)", advice: OF_MODEL };
+const PAGE: Foreign = Foreign { name: "an HTML page", advice: OF_PICTURE };
+const SVG: Foreign = Foreign { name: "a picture (SVG)", advice: OF_PICTURE };
+const SCRIPT: &str = "a script";
+
+/// First bytes, and what the files are that begin so.
+const MAGIC: [(&[u8], &str, &str); 12] = [
+    (b"GGUF", "a model (GGUF)", OF_MODEL),
+    (b"ggjt", "a model (GGML)", OF_MODEL),
+    (b"\x7fELF", "a program or a library (ELF)", OF_PROGRAM),
+    (b"#!", SCRIPT, OF_PROGRAM),
+    (b"\x89PNG", "a picture (PNG)", OF_PICTURE),
+    (b"\xff\xd8\xff", "a picture (JPEG)", OF_PICTURE),
+    (b"GIF8", "a picture (GIF)", OF_PICTURE),
+    (b"RIFF", "a picture (WebP)", OF_PICTURE),
+    (b"%PDF", "a picture (PDF)", OF_PICTURE),
+    (b"PWRI", "a list of neurons (.gpuidx)", OF_NEURONS),
+    (b"\x93NUMPY", "an array of NumPy", OF_ARRAY),
+    (b"PK\x03\x04", "an archive (ZIP, as PyTorch's .pt)", OF_ARCHIVE),
 ];
 
 impl Foreign {
     /// Recognizes a file by its first bytes, of which [`FIRST_BYTES`] are enough.
     pub fn of(bytes: &[u8]) -> Option<Self> {
-        let by_magic = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)).map(|&(_, kind)| kind);
-        by_magic.or_else(|| of_markup(bytes)).or_else(|| is_safetensors(bytes).then_some(Self::Model("safetensors")))
+        let by_magic = MAGIC.iter().find(|(magic, ..)| bytes.starts_with(magic));
+        let by_magic = by_magic.map(|&(_, name, advice)| Self { name, advice });
+        by_magic.or_else(|| of_markup(bytes)).or_else(|| is_safetensors(bytes).then_some(SAFETENSORS))
     }
 
     /// Recognizes a file by its name on the command line; `None` also if it cannot be read.
@@ -58,36 +61,19 @@ impl Foreign {
         Self::of(&start)
     }
 
-    /// Returns the kind of the file, for a message: "a model (GGUF)".
-    pub fn name(self) -> String {
-        match self {
-            Self::Model(format) => format!("a model ({format})"),
-            Self::Binary => "a program or a library (ELF)".to_owned(),
-            Self::Script => "a script".to_owned(),
-            Self::Page => "an HTML page".to_owned(),
-            Self::Picture(format) => format!("a picture ({format})"),
-            Self::NeuronIndex => "a list of neurons (.gpuidx)".to_owned(),
-            Self::Array => "an array of NumPy".to_owned(),
-            Self::Archive => "an archive (ZIP, as PyTorch's .pt)".to_owned(),
-        }
+    /// Returns whether it is executed: a binary or a script.
+    pub fn is_program(self) -> bool {
+        self.advice == OF_PROGRAM
+    }
+
+    /// Returns whether its first line names an interpreter.
+    pub fn is_script(self) -> bool {
+        self.name == SCRIPT
     }
 
     /// Returns what to do with the file where a graph is expected.
     pub fn instead_of_graph(self) -> String {
-        let capture = |program: &str| format!("\"lastuse run --capture DIR {program}\"");
-        let advice = match self {
-            Self::Model(_) => format!("capture graphs of a program that runs it with {}", capture("PROGRAM")),
-            Self::Binary | Self::Script => {
-                format!("if it is a program that uses ggml, capture its graphs with {}", capture("FILE"))
-            }
-            Self::Page | Self::Picture(_) => {
-                "if \"lastuse draw\" made it, give the graph that it was drawn from (*.jsonl)".to_owned()
-            }
-            Self::NeuronIndex => "\"lastuse neurons --check FILE\" reads it".to_owned(),
-            Self::Array => "\"lastuse neurons\" reads arrays with the hotness of neurons".to_owned(),
-            Self::Archive => format!("graphs are captured from programs on ggml, with {}", capture("PROGRAM")),
-        };
-        format!("this is {}, not a graph: {advice}", self.name())
+        format!("this is {}, not a graph: {}", self.name, self.advice)
     }
 }
 
@@ -95,9 +81,9 @@ impl Foreign {
 fn of_markup(bytes: &[u8]) -> Option<Foreign> {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(FIRST_BYTES)]).trim_start().to_lowercase();
     match () {
-        () if start.starts_with("<!doctype html") || start.starts_with("<html") => Some(Foreign::Page),
-        () if start.starts_with("<svg") => Some(Foreign::Picture("SVG")),
-        () if start.starts_with("<?xml") && start.contains("<svg") => Some(Foreign::Picture("SVG")),
+        () if start.starts_with("<!doctype html") || start.starts_with("<html") => Some(PAGE),
+        () if start.starts_with("<svg") => Some(SVG),
+        () if start.starts_with("<?xml") && start.contains("<svg") => Some(SVG),
         () => None,
     }
 }
@@ -115,6 +101,52 @@ fn is_safetensors(bytes: &[u8]) -> bool {
     (2..=100_000_000).contains(&u64::from_le_bytes(*length)) && rest.starts_with(b"{\"")
 }
 
+/// Describes why a file cannot be read: the error of the system, and the folder at fault, if it is one.
+pub fn unreadable(file: &Path, error: &io::Error) -> String {
+    match faulty_folder(file) {
+        Some(fault) => format!("{error}: {fault}"),
+        None => error.to_string(),
+    }
+}
+
+/// Describes why a file cannot be opened for writing.
+pub fn unwritable(file: &Path, error: &io::Error) -> String {
+    if let Some(fault) = faulty_folder(file) {
+        return fault;
+    }
+    match error.kind() {
+        ErrorKind::PermissionDenied if file.exists() => "no permission to write to this file".to_owned(),
+        ErrorKind::PermissionDenied => format!("no permission to create files in {}", parent(file).display()),
+        ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Describes the first folder of a path that is missing, is not a folder, or may not be searched.
+pub fn faulty_folder(path: &Path) -> Option<String> {
+    let parts: Vec<&Path> = path.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
+    let (file, folders) = parts.split_first()?;
+    for folder in folders.iter().rev().chain([file]) {
+        match folder.metadata() {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return Some(format!("no permission to search the folder {}", parent(folder).display()));
+            }
+            _ if folder == file => {}
+            Ok(data) if !data.is_dir() => return Some(format!("{} is not a folder", folder.display())),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Some(format!("there is no folder {}", folder.display()));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Returns the folder of a path.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,15 +154,20 @@ mod tests {
     #[test]
     fn files_are_recognized_by_their_first_bytes() {
         for (bytes, kind) in [
-            (&b"GGUF\x03\0\0\0"[..], Foreign::Model("GGUF")),
-            (b"\x40\0\0\0\0\0\0\0{\"weight\":", Foreign::Model("safetensors")),
-            (b"\x7fELF\x02\x01", Foreign::Binary),
-            (b"#!/bin/sh\n", Foreign::Script),
-            (b"\n<!DOCTYPE html>\n<html>", Foreign::Page),
-            (b"<?xml version=\"1.0\"?>\n<svg xmlns", Foreign::Picture("SVG")),
-            (b"\x89PNG\r\n\x1a\n", Foreign::Picture("PNG")),
+            (&b"GGUF\x03\0\0\0"[..], "a model (GGUF)"),
+            (b"\x40\0\0\0\0\0\0\0{\"weight\":", "a model (safetensors)"),
+            (b"\x7fELF\x02\x01", "a program or a library (ELF)"),
+            (b"#!/bin/sh\n", "a script"),
+            (b"\n<!DOCTYPE html>\n<html>", "an HTML page"),
+            (b"<?xml version=\"1.0\"?>\n<svg xmlns", "a picture (SVG)"),
+            (b"\x89PNG\r\n\x1a\n", "a picture (PNG)"),
         ] {
-            assert_eq!(Foreign::of(bytes), Some(kind), "{}", String::from_utf8_lossy(bytes));
+            assert_eq!(
+                Foreign::of(bytes).map(|foreign| foreign.name),
+                Some(kind),
+                "{}",
+                String::from_utf8_lossy(bytes)
+            );
         }
     }
 

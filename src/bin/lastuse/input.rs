@@ -1,16 +1,15 @@
-//! Input files: graphs and placement problems.
+//! Input files: graphs, folders of graphs, and placement problems.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, Read};
-use std::path::Path;
+use std::fs::{DirEntry, File};
+use std::io::{BufRead, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use lastuse::formats::csv::Sheet;
 use lastuse::graph::snapshot::Snapshot;
+use lastuse::graph::{Flags, TensorId, shape_label};
 
-use super::foreign::{FIRST_BYTES, Foreign};
-use super::graph_files::folder_is_no_graph;
-use super::label::with_label;
-use super::path_errors::unreadable;
+use crate::foreign::{FIRST_BYTES, Foreign, unreadable};
 
 /// The longest header of a CSV file, in bytes.
 const MAX_HEADER: u64 = 1 << 16;
@@ -67,4 +66,58 @@ fn has_csv_name(file: &Path) -> bool {
 fn is_csv_header(first_line: &[u8]) -> bool {
     let is_text = std::str::from_utf8(first_line).is_ok();
     is_text && first_line.contains(&b',') && !first_line.trim_ascii_start().starts_with(b"{")
+}
+
+/// Returns the files with each folder replaced by its graphs. A folder without graphs stays in the list: reading it gives the
+/// reason.
+pub fn expanded(files: &[PathBuf]) -> Vec<PathBuf> {
+    let graphs = |file: &PathBuf| match graphs_in(file) {
+        Ok(graphs) if !graphs.is_empty() => graphs,
+        _ => vec![file.clone()],
+    };
+    files.iter().flat_map(graphs).collect()
+}
+
+/// Returns the files of a folder that are named *.jsonl or *.jsonl.gz, sorted by name.
+pub fn graphs_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries: Result<Vec<DirEntry>, _> = fs::read_dir(folder)?.collect();
+    let mut files: Vec<PathBuf> = entries?.iter().map(DirEntry::path).filter(|file| is_graph_name(file)).collect();
+    files.sort();
+    Ok(files)
+}
+
+/// Returns why a folder cannot be read as one graph.
+pub fn folder_is_no_graph(folder: &Path) -> String {
+    match graphs_in(folder).as_deref() {
+        Ok([]) => "the folder has no graph, which is a file named *.jsonl or *.jsonl.gz; \"lastuse run --capture DIR \
+                   PROGRAM\" writes those of a program"
+            .to_owned(),
+        Ok([first, ..]) => format!("this is a folder: give one of its graphs, such as {}", first.display()),
+        Err(error) => unreadable(folder, error),
+    }
+}
+
+fn is_graph_name(file: &Path) -> bool {
+    let name = file.to_string_lossy();
+    name.ends_with(".jsonl") || name.ends_with(".jsonl.gz")
+}
+
+/// The start of the label that all graphs have which lastuse captured.
+const CAPTURED: &str = "written by lastuse ";
+
+/// Returns the graph with a distinct label, where it has that of all captured graphs: the label of its input goes
+/// before it.
+pub fn with_label(mut snapshot: Snapshot) -> Snapshot {
+    if let (true, Some(shape)) = (snapshot.label.starts_with(CAPTURED), shape_of(&snapshot)) {
+        snapshot.label = format!("{shape} ({})", snapshot.label);
+    }
+    snapshot
+}
+
+/// Returns a label of the input of a graph: its tokens, its largest input, or its result where it has no input.
+pub fn shape_of(snapshot: &Snapshot) -> Option<String> {
+    let graph = &snapshot.graph;
+    let named = |&id: &TensorId| (snapshot.tensors[id as usize].name.clone(), graph.layout(id).ne);
+    let inputs = graph.leafs().iter().filter(|&&id| graph.tensor(id).flags.has(Flags::INPUT));
+    shape_label(inputs.map(named)).or_else(|| shape_label(graph.nodes().last().map(named)))
 }

@@ -1,35 +1,24 @@
 //! The command-line tool: runs programs with lastuse, plans, explains, draws and checks the memory of captured graphs,
 //! and chooses the neurons that belong on a GPU.
 
-mod budget;
-mod buffer;
 mod check;
 mod compare;
-mod completions;
 mod convert;
 mod draw;
 mod elf;
-mod endings;
 mod explain;
 mod foreign;
-mod graph_files;
-mod tiling;
 mod input;
-mod label;
 mod launch;
-mod man;
+mod manual;
 mod neurons;
-mod output;
-mod path_errors;
 mod offload;
+mod output;
+mod passes;
 mod plan;
 mod planning;
-mod print;
-mod progress;
 mod reach;
-mod recompute;
 mod run;
-mod size;
 
 use std::process::ExitCode;
 
@@ -80,8 +69,8 @@ enum Command {
     Offload(offload::Arguments),
     Neurons(neurons::Arguments),
     Reach(reach::Arguments),
-    Completions(completions::Arguments),
-    Man(man::Arguments),
+    Completions(manual::Completions),
+    Man(manual::ManPages),
 }
 
 fn main() -> ExitCode {
@@ -96,13 +85,13 @@ fn main() -> ExitCode {
         Command::Offload(arguments) => offload::run(&arguments),
         Command::Neurons(arguments) => neurons::run(&arguments),
         Command::Reach(arguments) => reach::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments),
-        Command::Man(arguments) => man::run(&arguments),
+        Command::Completions(arguments) => manual::print_completions(&arguments),
+        Command::Man(arguments) => manual::print_pages(&arguments),
     };
     match result {
         Ok(code) => code,
         Err(message) => {
-            print::print_error(&message);
+            output::print_error(&message);
             ExitCode::FAILURE
         }
     }

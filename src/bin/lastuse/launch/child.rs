@@ -1,9 +1,11 @@
-//! A running program.
+//! A running program, and the processes of it that outlive it.
 
-use std::io;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, ExitStatus};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -55,4 +57,17 @@ impl Child {
         let _ = self.forwarder.join();
         used.map(|used| Exit { status: used.status, time, peak_bytes: used.rusage.maxrss })
     }
+}
+
+/// Returns the numbers of the processes that have this variable in their environment: those that the program has started, and
+/// that still run. None where the system does not list processes.
+pub fn survivors(name: &str, value: &OsStr) -> Vec<u32> {
+    let variable = [name.as_bytes(), b"=", value.as_bytes()].concat();
+    let has_variable = |process: &u32| {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|entry| entry == variable)
+    };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    processes.filter(has_variable).collect()
 }

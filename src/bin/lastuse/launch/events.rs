@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use lastuse::report::{BufferRow, GraphRow, RunRow};
+use lastuse::report::{GraphRow, RunRow};
 use serde::Deserialize;
 
 /// The events of a run.
@@ -59,14 +59,12 @@ enum Event {
 
 #[derive(Deserialize)]
 struct Plan {
-    pid: u32,
-    allocator: u64,
-    plans: Option<u64>,
-    plan_us: Option<f64>,
+    /// Events hold sums, so the last event of an allocator has its totals.
+    #[serde(flatten)]
+    row: RunRow,
     nodes: Option<u64>,
     /// The label of the graph's input; missing for ggml-alloc.
     graph: Option<String>,
-    buffers: Vec<Buffer>,
 }
 
 #[derive(Deserialize)]
@@ -75,15 +73,6 @@ struct Dump {
     written: u64,
     failed: u64,
     similar: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Buffer {
-    id: usize,
-    name: String,
-    bytes: u64,
-    lower_bound: Option<u64>,
-    ggml_alloc_bytes: Option<u64>,
 }
 
 impl Events {
@@ -130,12 +119,12 @@ impl Events {
         self.any = true;
         match event {
             Event::Start { ggml } => self.add_version(ggml),
-            Event::Plan(plan) => {
-                let graph = plan.graph.clone().zip(plan.nodes).map(|(label, nodes)| GraphRow { label, nodes });
-                let key = (plan.pid, plan.allocator);
-                let mut graphs = self.rows.remove(&key).map(|row| row.graphs).unwrap_or_default();
-                graphs.extend(graph.filter(|graph| !graphs.contains(graph)));
-                self.rows.insert(key, RunRow { graphs, ..row(plan) });
+            Event::Plan(Plan { mut row, nodes, graph }) => {
+                let graph = graph.zip(nodes).map(|(label, nodes)| GraphRow { label, nodes });
+                let key = (row.pid, row.allocator);
+                row.graphs = self.rows.remove(&key).map(|row| row.graphs).unwrap_or_default();
+                row.graphs.extend(graph.filter(|graph| !row.graphs.contains(graph)));
+                self.rows.insert(key, row);
             }
             Event::Dump(dump) => self.dumps.add(dump),
             Event::NotServed { why } if self.not_served.contains(&why) => {}
@@ -155,17 +144,4 @@ impl DumpTotals {
         self.failed += failed;
         self.similar.extend(similar);
     }
-}
-
-/// Makes a row of an event. Events hold sums, so the last event of an allocator has its totals.
-fn row(plan: Plan) -> RunRow {
-    let Plan { pid, allocator, plans, plan_us, buffers, .. } = plan;
-    let buffers = buffers.into_iter().map(|Buffer { id, name, bytes, lower_bound, ggml_alloc_bytes }| BufferRow {
-        id,
-        name,
-        bytes,
-        lower_bound,
-        ggml_alloc: ggml_alloc_bytes,
-    });
-    RunRow { pid, allocator, plans, plan_us, buffers: buffers.collect(), graphs: Vec::new() }
 }

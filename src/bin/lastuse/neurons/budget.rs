@@ -4,8 +4,8 @@ use lastuse::placement::Bytes;
 use lastuse_neurons::division::{DEFAULT_GRANULE, Inactive, LayerCost, powerinfer_capacity};
 use lastuse_neurons::report::DivisionBudget;
 
-use super::shape;
-use crate::size;
+use crate::neurons::shape;
+use crate::passes::size_option;
 
 /// Options for the budget.
 #[derive(clap::Args)]
@@ -16,7 +16,7 @@ pub struct Options {
     neurons: Option<u64>,
 
     /// Maximum number of bytes of neurons on the GPU: 53000000, 512M, 2GiB. Needs --embd and --type.
-    #[arg(long, value_parser = size::option, conflicts_with = "check")]
+    #[arg(long, value_parser = size_option, conflicts_with = "check")]
     pub bytes: Option<Bytes>,
 
     /// Divide as PowerInfer does: by its estimate of bytes, which depends on n_ff and --type only, in groups of 256,

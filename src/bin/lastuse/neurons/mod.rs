@@ -1,9 +1,10 @@
 //! `lastuse neurons`: which neurons of a model belong on the GPU, written for PowerInfer.
 
 mod budget;
-mod check;
 mod shape;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,12 +16,12 @@ use lastuse_neurons::division::{
 };
 use lastuse_neurons::gpuidx::{Dialect, GpuIndex, KnownModel, LayerIndex};
 use lastuse_neurons::hotness::{LayerHotness, read_hotness};
-use lastuse_neurons::report::{DivisionReport, DivisionRow, division_json, division_text};
+use lastuse_neurons::report::{
+    DivisionReport, DivisionRow, checked_index_json, checked_index_text, division_json, division_text,
+};
 
-use super::endings::{by_ending, is_stream};
-use super::output::Output;
-use super::print::{print, print_error};
-use super::size;
+use crate::output::{Output, by_ending, is_stream, print, print_error};
+use crate::passes::size_option;
 use budget::DivisionLimit;
 
 /// Divide the neurons of a model between a GPU and the host.
@@ -75,7 +76,7 @@ pub struct Arguments {
     ///
     /// PowerInfer refuses to load the file when less is left. With --check: the bytes that are left, and the file must
     /// not allow more.
-    #[arg(long, value_name = "BYTES", value_parser = size::option)]
+    #[arg(long, value_name = "BYTES", value_parser = size_option)]
     vram_capacity: Option<Bytes>,
 
     /// Write the neurons on the GPU to this file (*.gpuidx, *.gguf); "-" is the standard output, in place of the table.
@@ -118,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     if let Some(file) = &arguments.check {
         let shape::Options { layers, ff, .. } = arguments.shape;
         let model = KnownModel { layers, neurons: ff, vram_left: arguments.vram_capacity };
-        return check::run(file, &model, arguments.json);
+        return check(file, &model, arguments.json);
     }
     if let Err(message) = arguments.check_usage() {
         print_error(&format!("{message}; see --help"));
@@ -231,4 +232,32 @@ impl Made {
         };
         print(text.as_bytes())
     }
+}
+
+/// The largest file that is read, in bytes.
+const MAX_FILE: u64 = 1 << 30;
+
+/// Checks a file, and prints the result.
+fn check(path: &Path, model: &KnownModel, json: bool) -> Result<ExitCode, String> {
+    let cannot = |reason: String| format!("{}: {reason}", path.display());
+    let mut content = Vec::new();
+    let file = File::open(path).map_err(|error| cannot(error.to_string()))?;
+    file.take(MAX_FILE + 1).read_to_end(&mut content).map_err(|error| cannot(error.to_string()))?;
+    if content.len() as u64 > MAX_FILE {
+        return Err(cannot(format!("it has more than {MAX_FILE} bytes; no model has so many neurons")));
+    }
+    let (file, defects) = match GpuIndex::read(&content) {
+        Ok(read) => {
+            let defects = read.0.compare_with_model(model);
+            (Some(read), defects)
+        }
+        Err(malformed) => (None, malformed.defects),
+    };
+    let text = if json {
+        checked_index_json(file.as_ref(), &defects).map_err(|error| error.to_string())? + "\n"
+    } else {
+        checked_index_text(file.as_ref(), &defects)
+    };
+    print(text.as_bytes())?;
+    Ok(if defects.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

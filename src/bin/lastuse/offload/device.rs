@@ -5,7 +5,7 @@ use std::str::FromStr;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::offload::device::Device;
 
-use crate::size;
+use crate::passes::size_option;
 
 /// A device as it is given on the command line.
 #[derive(Clone, Debug)]
@@ -33,20 +33,20 @@ impl FromStr for DeviceArgument {
         let Some((name, budget)) = first.split_once('=').filter(|(name, _)| !name.is_empty()) else {
             return Err(format!("{text:?} has no budget: give NAME=BYTES, such as gpu=2GiB"));
         };
-        let mut device = Device { budget: Some(size::option(budget)?), ..Device::new(name) };
+        let mut device = Device { budget: Some(size_option(budget)?), ..Device::new(name) };
         if name != HOST {
             device.alignment = GPU_ALIGNMENT;
         }
         let (mut is_alignment_given, mut is_max_buffer_given, mut has_events) = (false, false, true);
         for part in parts {
             match part.split_once('=') {
-                Some(("reserve", bytes)) => device.reserve = size::option(bytes)?,
-                Some(("granularity", bytes)) => device.granularity = size::option(bytes)?,
+                Some(("reserve", bytes)) => device.reserve = size_option(bytes)?,
+                Some(("granularity", bytes)) => device.granularity = size_option(bytes)?,
                 Some(("alignment", bytes)) => {
-                    (device.alignment, is_alignment_given) = (size::option(bytes)?, true);
+                    (device.alignment, is_alignment_given) = (size_option(bytes)?, true);
                 }
                 Some(("max-buffer", bytes)) => {
-                    (device.max_buffer, is_max_buffer_given) = (Some(size::option(bytes)?), true);
+                    (device.max_buffer, is_max_buffer_given) = (Some(size_option(bytes)?), true);
                 }
                 Some(("events", "on")) => has_events = true,
                 Some(("events", "off")) => has_events = false,

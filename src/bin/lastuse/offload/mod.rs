@@ -3,7 +3,6 @@
 mod device;
 mod llama_cpp;
 mod neurons;
-mod variants;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -21,15 +20,11 @@ use lastuse::report::offload_text;
 use lastuse_neurons::gguf::read_model;
 use serde_json::{Value, json};
 
-use super::endings::{by_ending, is_stream};
-use super::graph_files::expanded;
-use super::input::Input;
-use super::output::Output;
-use super::print::{print, print_error};
-use super::progress::Progress;
+use crate::input::{Input, expanded};
+use crate::output::{Output, Progress, by_ending, is_stream, print, print_error};
 use device::DeviceArgument;
+use llama_cpp::best_variant;
 use neurons::DividedFfns;
-use variants::best_variant;
 
 /// Place weights and caches on devices, within their budgets.
 ///
@@ -150,7 +145,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         found.add_unread(&file.display().to_string(), tensors).map_err(|why| why.to_string())?;
     }
     let host = devices.len() - 1;
-    variants::prepare(&mut found.items, host, arguments.layers);
+    llama_cpp::prepare(&mut found.items, host, arguments.layers);
     let ffns =
         (!arguments.hotness.is_empty()).then(|| DividedFfns::prepare(&arguments.hotness, &mut found.items, host));
     let ffns = ffns.transpose()?;

@@ -1,9 +1,5 @@
 //! `lastuse plan`: plans captured graphs, and places the blocks of CSV files.
 
-mod problem;
-mod reorder;
-mod steps;
-
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,13 +11,13 @@ use lastuse::graph::{BufferPlan, BufferSpec, GraphPlan};
 use lastuse::placement::{Bytes, Effort};
 use lastuse::report::{PlanRow, ProblemRow, RecomputedRow, TilingRow, Verdict, plan_table, problem_table};
 
-use super::graph_files::expanded;
-use super::input::Input;
-use super::planning::{self, check};
-use super::print::{print, print_error};
-use super::progress::Progress;
-use super::recompute;
-use super::tiling;
+use crate::input::{Input, expanded};
+use crate::output::{Progress, print, print_error};
+use crate::passes::{RecomputeOptions, ReorderOptions, TilingOptions};
+use crate::planning::{self, check};
+
+mod problem;
+mod steps;
 
 /// Plan graphs or placement problems, and print their bytes.
 ///
@@ -67,13 +63,13 @@ pub struct Arguments {
     planning: planning::Options,
 
     #[command(flatten)]
-    recompute: recompute::Options,
+    recompute: RecomputeOptions,
 
     #[command(flatten)]
-    reorder: reorder::Arguments,
+    reorder: ReorderOptions,
 
     #[command(flatten)]
-    tiling: tiling::Options,
+    tiling: TilingOptions,
 
     #[command(flatten)]
     steps: steps::Arguments,

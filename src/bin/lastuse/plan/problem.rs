@@ -9,11 +9,9 @@ use lastuse::formats::csv::Sheet;
 use lastuse::placement::{Bytes, Effort, Outcome, Placement, Problem, Workspace, choose, lower_bound, padded, solve};
 use lastuse::report::{ProblemRow, Verdict};
 
-use crate::endings::{by_ending, is_stream};
-use crate::path_errors::unwritable;
+use crate::foreign::unwritable;
+use crate::output::{Progress, by_ending, is_stream, print};
 use crate::planning::check_placement;
-use crate::print::print;
-use crate::progress::Progress;
 
 /// Takes some seconds.
 const DEFAULT_EFFORT: Effort = Effort::units(1_000_000_000);

@@ -7,9 +7,8 @@ use lastuse::offload::accounting::{AccountedDevice, Accounting, Sums};
 use lastuse::report::accounting::{AccountingFormat, accounting_summary, devices_in_mib};
 use serde_json::{Value, json};
 
-use crate::endings::by_ending;
 use crate::launch::NotStarted;
-use crate::output::Output;
+use crate::output::{Output, by_ending};
 
 /// The files that the processes of a program write at their ends.
 pub struct Accountings {

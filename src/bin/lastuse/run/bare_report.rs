@@ -5,7 +5,8 @@ use std::path::Path;
 
 use clap::{Arg, Args, Command};
 
-use super::{Arguments, accounting::names_report};
+use crate::run::Arguments;
+use crate::run::accounting::names_report;
 
 /// The option whose file may be left out.
 const REPORT: &str = "--report";

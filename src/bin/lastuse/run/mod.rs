@@ -2,8 +2,7 @@
 
 mod accounting;
 mod bare_report;
-mod captures;
-mod dumps;
+mod files;
 mod report;
 
 use std::io::{self, Write};
@@ -13,21 +12,17 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use lastuse::graph::RuleSetting;
 use lastuse::placement::Bytes;
+use lastuse::report::explain::Explanation;
 use lastuse::settings::variables;
 
-use super::endings::{by_ending, is_stream};
-use lastuse::report::explain::Explanation;
-
-use super::launch::{Allocator, Events, FAILED, Launcher, NOT_FOUND, NotStarted, Target};
-use super::output::Output;
-use super::print::print_error;
-use super::size;
-pub use bare_report::separated;
-
+use crate::launch::{Allocator, Events, FAILED, Launcher, NOT_FOUND, NotStarted, Target};
+use crate::output::{Output, by_ending, is_stream, print_error};
+use crate::passes::size_option;
 use accounting::{Accountings, Report, Written};
-use captures::Captures;
-use dumps::{Dumps, checked_pattern};
+use files::{Captures, Dumps, checked_pattern};
 use report::Ended;
+
+pub use bare_report::separated;
 
 /// The variable by which ggml's Vulkan backend keeps the order of nodes. "lastuse offload" needs graphs in the program's order,
 /// which cannot be found out afterwards.
@@ -101,7 +96,7 @@ pub struct Arguments {
 
     /// Compute tiling, so that the buffers of each graph allocator take at most this many bytes, for
     /// programs that use graph allocators directly; schedulers keep theirs.
-    #[arg(long, value_name = "BYTES", value_parser = size::option)]
+    #[arg(long, value_name = "BYTES", value_parser = size_option)]
     budget: Option<Bytes>,
 
     /// Keep the tensors with these names readable to the end of each run: names separated by commas, in which "*"

@@ -7,9 +7,9 @@ use lastuse::report::explain::{DEFAULT_TOP, Explanation, explanation_json, expla
 use lastuse::report::{graph_lines, run_table};
 use serde_json::{Value, json};
 
-use super::accounting::{self, Written};
-use super::{Arguments, Requests};
 use crate::launch::{Events, Exit, Launcher};
+use crate::run::accounting::Written;
+use crate::run::{Arguments, Requests, accounting};
 
 /// A program that has ended, and the requested reports.
 pub struct Ended<'a> {

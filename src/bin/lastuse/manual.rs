@@ -1,16 +1,16 @@
-//! `lastuse man`: man pages.
+//! `lastuse man` and `lastuse completions`: man pages, and completions of the command line for shells.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fs, io};
 
 use clap::{Command, CommandFactory};
+use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-use super::path_errors::unwritable;
-use super::print::print;
+use crate::foreign::unwritable;
+use crate::output::print;
 
 /// Print a man page, or write all of them.
 ///
@@ -22,7 +22,7 @@ use super::print::print;
   sudo lastuse man -o /usr/local/share/man/man1     install them for all users
 
 Exit codes: 0 printed or written, 1 a page cannot be written, 2 wrong usage.")]
-pub struct Arguments {
+pub struct ManPages {
     /// The command whose page is printed [default: the page of the tool]
     #[arg(value_name = "COMMAND")]
     command: Option<String>,
@@ -33,8 +33,8 @@ pub struct Arguments {
 }
 
 /// Prints a page, or writes all.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let mut tool = super::Arguments::command().disable_help_subcommand(true);
+pub fn print_pages(arguments: &ManPages) -> Result<ExitCode, String> {
+    let mut tool = crate::Arguments::command().disable_help_subcommand(true);
     tool.build();
     let text = match (&arguments.output, &arguments.command) {
         (Some(folder), _) => {
@@ -97,4 +97,30 @@ fn write_all(tool: &Command, folder: &Path) -> Result<(), String> {
         fs::write(folder.join(&name), page(command)?).map_err(|error| unwritable(&folder.join(name), &error))?;
     }
     Ok(())
+}
+
+/// Print completions for a shell.
+///
+/// Completes commands, options, their words, and files. Where a shell looks for them is up to its packages; these
+/// folders are those that its documentation names.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  mkdir -p ~/.local/share/bash-completion/completions ~/.config/fish/completions
+  lastuse completions bash > ~/.local/share/bash-completion/completions/lastuse
+  lastuse completions fish > ~/.config/fish/completions/lastuse.fish
+  lastuse completions zsh > /usr/local/share/zsh/site-functions/_lastuse
+
+bash needs the package bash-completion. zsh takes them from any folder of $fpath, after \"autoload -U compinit; compinit\".")]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Prints the completions.
+pub fn print_completions(arguments: &Completions) -> Result<ExitCode, String> {
+    let mut script = Vec::new();
+    generate(arguments.shell, &mut crate::Arguments::command(), "lastuse", &mut script);
+    print(&script)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,17 +1,17 @@
-//! `lastuse reach`: whether lastuse can replace the ggml-alloc of a program or a library, and how.
+//! `lastuse reach`: whether a program uses ggml, and whether lastuse is called in place of its ggml-alloc.
 
-mod objects;
-
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lastuse::report::reach::{ALLOCATOR, Binding, SCHEDULER};
 
-use super::foreign::Foreign;
-use super::launch::program::LASTUSE;
-use super::print::print;
 use crate::elf::{Elf, Uses};
-use objects::Objects;
+use crate::foreign::Foreign;
+use crate::launch::library::VERSION;
+use crate::output::print;
 
 /// Tell whether lastuse reaches the ggml of a program or a library.
 ///
@@ -67,9 +67,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 
 fn not_elf(file: &Path) -> String {
     match Foreign::of_file(file) {
-        Some(Foreign::Script) => "this is a script: give the program or the library that it loads".to_owned(),
-        Some(Foreign::Binary) => "a binary for another kind of machine".to_owned(),
-        Some(foreign) => format!("this is {}, not a program or a library", foreign.name()),
+        Some(foreign) if foreign.is_script() => {
+            "this is a script: give the program or the library that it loads".to_owned()
+        }
+        Some(foreign) if foreign.is_program() => "a binary for another kind of machine".to_owned(),
+        Some(foreign) => format!("this is {}, not a program or a library", foreign.name),
         None if file.exists() => "not a program or a library (ELF)".to_owned(),
         None => "no such file".to_owned(),
     }
@@ -79,7 +81,7 @@ fn not_elf(file: &Path) -> String {
 /// keeps them to itself.
 fn find(objects: &Objects) -> Option<(PathBuf, Reach)> {
     let position = |defines: &dyn Fn(&Elf) -> bool| objects.files.iter().position(|(_, elf)| defines(elf));
-    let has_lastuse = |elf: &Elf| elf.uses([LASTUSE])[0].defines;
+    let has_lastuse = |elf: &Elf| elf.uses([VERSION])[0].defines;
     let lastuse = position(&has_lastuse);
     let has_ggml = |elf: &Elf| !has_lastuse(elf) && elf.uses([ALLOCATOR[0]])[0].defines;
     let has_code = |elf: &Elf| !has_lastuse(elf) && elf.has_text(SOURCE);
@@ -163,4 +165,78 @@ fn none(objects: &Objects) -> String {
         format!("these libraries were not found: {}", missing.join(", "))
     };
     format!("none: neither the file nor the libraries that it needs contain ggml; {hint}\n")
+}
+
+/// Where the dynamic linker looks at last, for libraries of this machine.
+const FOLDERS: [&str; 5] = ["/usr/local/lib", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+
+/// Files of one process.
+pub struct Objects {
+    /// Each with its tables; the given file is the first.
+    pub files: Vec<(PathBuf, Elf)>,
+    /// The names of libraries that were not found.
+    pub missing: Vec<OsString>,
+}
+
+impl Objects {
+    /// Opens a file and all libraries that it needs; `None` if the file is not a 64-bit ELF file.
+    pub fn open(file: &Path) -> Option<Self> {
+        let mut all = Self { files: vec![(file.to_owned(), Elf::open(file)?)], missing: Vec::new() };
+        let mut waiting = VecDeque::from([0]);
+        while let Some(at) = waiting.pop_front() {
+            for library in all.needed_by(at) {
+                match library {
+                    Ok((path, elf)) if all.files.iter().all(|(known, _)| *known != path) => {
+                        waiting.push_back(all.files.len());
+                        all.files.push((path, elf));
+                    }
+                    Err(name) if !all.missing.contains(&name) => all.missing.push(name),
+                    _ => {}
+                }
+            }
+        }
+        Some(all)
+    }
+
+    /// Returns the libraries that a file needs, or their names.
+    fn needed_by(&self, at: usize) -> Vec<Result<(PathBuf, Elf), OsString>> {
+        let (file, elf) = &self.files[at];
+        let needs = elf.needs();
+        let variable = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        let listed = [&needs.before, &variable, &needs.after].map(|list| folders(list, file));
+        let machine = format!("{}-linux-gnu", std::env::consts::ARCH);
+        let fixed = FOLDERS.iter().flat_map(|folder| [Path::new(folder).join(&machine), PathBuf::from(folder)]);
+        let folders: Vec<PathBuf> = listed.into_iter().flatten().chain(fixed).collect();
+        let find = |name: &OsString| {
+            let mut places = folders.iter().map(|folder| folder.join(name));
+            places.find_map(|path| Some((path.canonicalize().ok()?, Elf::open(&path)?)))
+        };
+        needs.libraries.into_iter().map(|name| find(&name).ok_or(name)).collect()
+    }
+}
+
+/// Splits a list of folders, in which $ORIGIN is replaced by that of the file.
+fn folders(list: &OsStr, file: &Path) -> Vec<PathBuf> {
+    let origin = file.canonicalize().ok().and_then(|file| file.parent().map(Path::to_owned)).unwrap_or_default();
+    let folder = |part: &[u8]| {
+        let rest = [&b"$ORIGIN"[..], b"${ORIGIN}"].into_iter().find_map(|word| part.strip_prefix(word));
+        rest.map_or_else(
+            || PathBuf::from(OsStr::from_bytes(part)),
+            |rest| origin.join(OsStr::from_bytes(rest.strip_prefix(b"/").unwrap_or(rest))),
+        )
+    };
+    list.as_bytes().split(|&byte| byte == b':').filter(|part| !part.is_empty()).map(folder).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origin_is_the_folder_of_the_file() {
+        let list = OsStr::new("$ORIGIN/../lib:${ORIGIN}::/opt/x");
+        let origin = Path::new("/proc/self").canonicalize().expect("it is there");
+        let expected = [origin.join("../lib"), origin.join(""), PathBuf::from("/opt/x")];
+        assert_eq!(folders(list, Path::new("/proc/self/stat")), expected);
+    }
 }
