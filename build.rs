@@ -94,24 +94,17 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 29] = [
+    const SOURCES: [&str; 21] = [
         "src/abi/process.rs",
-        "src/abi/stats.rs",
-        "src/abi/settings.rs",
-        "src/abi/retain.rs",
-        "src/abi/dump.rs",
         "src/abi/set_accounting.rs",
         "src/abi/accounting.rs",
         "src/abi/accounting_report.rs",
-        "src/abi/gallocr_size.rs",
-        "src/abi/explain.rs",
+        "src/abi/dump.rs",
+        "src/abi/inspect.rs",
         "src/abi/context.rs",
-        "src/abi/measure.rs",
-        "src/abi/dependency.rs",
-        "src/abi/set_output.rs",
+        "src/abi/tensor.rs",
         "src/abi/dedicate.rs",
-        "src/abi/remove_copies.rs",
-        "src/abi/reorder.rs",
+        "src/abi/passes.rs",
         "src/abi/recompute.rs",
         "src/abi/tiling.rs",
         "src/abi/steps.rs",
@@ -120,7 +113,6 @@ mod header {
         "src/abi/offload_device.rs",
         "src/abi/offload_item.rs",
         "src/abi/offload_graph.rs",
-        "src/abi/offload_longest.rs",
         "src/abi/verify.rs",
         "src/abi/memory_guard.rs",
         "src/abi/guard_check.rs",

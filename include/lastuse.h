@@ -68,9 +68,6 @@ extern "C++" inline struct ggml_tensor * ggml_set_output(struct ggml_tensor * t,
 #define ggml_set_output(...) LASTUSE_THIRD(__VA_ARGS__, lastuse_tensor_set_output, ggml_set_output, )(__VA_ARGS__)
 #endif
 
-// The version of struct lastuse_stats in this header.
-#define LASTUSE_STATS_VERSION 1
-
 // When the tensors of a context get their memory.
 enum lastuse_context_kind {
   // For weights, inputs and caches: in host memory when made, or in a given buffer type when first needed.
@@ -144,13 +141,11 @@ struct lastuse_offload;
 // A graph that is computed step by step: made by lastuse_steps_new.
 struct lastuse_steps;
 
-// Statistics of the process, filled in by lastuse_stats_get.
+// Statistics of the process: lastuse_stats_report.
 struct lastuse_stats {
   size_t struct_size;
-  // LASTUSE_STATS_VERSION of the lastuse that filled in the struct; fields that it does not know are unchanged.
-  uint32_t version;
   // Allocators that exist now.
-  uint32_t allocators;
+  size_t allocators;
   // Plans made, those for measuring included.
   uint64_t plans;
   // Times that a cached plan was used for a graph that was reserved again or allocated.
@@ -212,6 +207,18 @@ struct lastuse_device_sums {
   size_t device_total;
 };
 
+// The bytes of one buffer of an allocator: lastuse_gallocr_report.
+struct lastuse_gallocr_sizes {
+  size_t struct_size;
+  // Bytes that are allocated: ggml_gallocr_get_buffer_size.
+  size_t size;
+  // Bytes that the latest plan requires, even if they could not be allocated: how much to free, after
+  // ggml_gallocr_reserve has returned false.
+  size_t plan_size;
+  // The lower bound of the latest plan: no plan with the same live ranges is smaller.
+  size_t lower_bound;
+};
+
 // Parameters of lastuse_context_new.
 struct lastuse_context_params {
   size_t struct_size;
@@ -224,36 +231,52 @@ struct lastuse_context_params {
   int usage;
 };
 
+// Parameters of lastuse_graph_remove_copies.
+struct lastuse_copies_params {
+  size_t struct_size;
+  // The buffer type of the future compute buffer; NULL, for fewer copies, if there will be several or it is unknown.
+  struct ggml_backend_buffer_type *buft;
+};
+
 // Results of lastuse_graph_remove_copies. The producer of a copy is the node whose result is copied.
 struct lastuse_copies_report {
   size_t struct_size;
   // Bytes that each run of the graph no longer copies.
   size_t bytes_removed;
   // Copies removed.
-  int removed;
+  size_t removed;
   // Copies kept because they convert to another type.
-  int left_type;
+  size_t left_type;
   // Kept because no node computes the source in memory that can be changed: it is an input, a weight, computed in
   // place, or flagged; or because the copy is flagged as input, parameter or loss.
-  int left_producer;
+  size_t left_producer;
   // Kept because other nodes read the source of the copy.
-  int left_readers;
+  size_t left_readers;
   // Kept because the copy takes a part of the result, or repeats some of it.
-  int left_part;
+  size_t left_part;
   // Kept because the operation is not known to write the layout that the copy has.
-  int left_layout;
+  size_t left_layout;
   // Kept because another node uses the memory between the producer and the copy.
-  int left_order;
+  size_t left_order;
   // Kept because a source of the producer overlaps the memory that it would write.
-  int left_overlap;
-  // Kept because the memory that an allocator will assign is unknown (buft is NULL), or is already assigned.
-  int left_memory;
+  size_t left_overlap;
+  // Kept because the memory that an allocator will assign is unknown (params->buft is NULL), or is already assigned.
+  size_t left_memory;
   // Kept because the producer would have to run on another device.
-  int left_device;
+  size_t left_device;
   // Kept because the producer has no free slot for one more source.
-  int left_slot;
+  size_t left_slot;
   // Kept because more bytes would be live at the peak.
-  int left_peak;
+  size_t left_peak;
+};
+
+// Parameters of lastuse_graph_reorder.
+struct lastuse_reorder_params {
+  size_t struct_size;
+  // The buffer type of the future compute buffer; NULL: sizes of ggml_nbytes, in multiples of 32.
+  struct ggml_backend_buffer_type *buft;
+  // The work limit of the search, in nodes visited; 0: 3000000, at most about two tenths of a second.
+  uint64_t effort;
 };
 
 // Results of lastuse_graph_reorder.
@@ -268,7 +291,7 @@ struct lastuse_reorder_report {
   // Bytes of the plan that ggml_gallocr_reserve makes for the new order.
   size_t size_after;
   // How many nodes were moved; 0 if the order is unchanged.
-  int nodes_moved;
+  size_t nodes_moved;
 };
 
 // Parameters of lastuse_graph_recompute. The budget is needed.
@@ -281,14 +304,14 @@ struct lastuse_recompute_params {
   // Tensors that are never computed again, such as those that the program reads after the run.
   struct ggml_tensor *const *retained;
   // The length of retained.
-  int n_retained;
+  size_t n_retained;
   // The work limit of the search, in nodes simulated; 0: 40000000, at most some two seconds.
   uint64_t effort;
   // Called during the search with the part that is done, from 0 to 1; returning false cancels. May be NULL.
   bool (*progress)(float done, void *user_data);
   // Called for each node that runs again, with its copy, after the graph was changed. May be NULL.
-  void (*copied)(struct ggml_tensor *node, struct ggml_tensor *copy, void *user_data);
-  // Passed to progress and copied.
+  void (*callback)(struct ggml_tensor *node, struct ggml_tensor *copy, void *user_data);
+  // Passed to progress and callback.
   void *user_data;
 };
 
@@ -304,7 +327,7 @@ struct lastuse_recompute_report {
   // Floating-point operations of the new graph, or of the smallest one.
   uint64_t work_after;
   // How many nodes run again; views among them compute nothing.
-  int nodes_again;
+  size_t nodes_again;
 };
 
 // Parameters of lastuse_graph_tile. The budget is needed.
@@ -317,17 +340,17 @@ struct lastuse_tiling_params {
   // Tensors that stay as they are, such as those that the program reads after the run.
   struct ggml_tensor *const *retained;
   // The length of retained.
-  int n_retained;
+  size_t n_retained;
   // The threads that each tile is to keep busy; 0: 8.
-  int n_threads;
+  size_t n_threads;
   // The work limit of the search, in nodes looked at; 0: 10000000.
   uint64_t effort;
   // Called during the search with the tile that is done, from 0 to 1; returning false cancels. May be NULL.
   bool (*progress)(float done, void *user_data);
   // Called for each tensor that is computed in tiles, with their number, after the graph was changed; once more for
   // each of its tiles that was tiled again. May be NULL.
-  void (*tiled)(struct ggml_tensor *tensor, int tiles, void *user_data);
-  // Passed to progress and tiled.
+  void (*callback)(struct ggml_tensor *tensor, size_t n_tiles, void *user_data);
+  // Passed to progress and callback.
   void *user_data;
 };
 
@@ -338,12 +361,12 @@ struct lastuse_tiling_report {
   size_t size_before;
   // Bytes of the plan for the new graph; or, where none fits, the smallest budget that can be met.
   size_t size_after;
-  // How often something was tiled: calls of params->tiled.
-  int n_tilings;
+  // How often something was tiled: calls of params->callback.
+  size_t n_tilings;
   // The most tiles of one tiling.
-  int most_tiles;
+  size_t most_tiles;
   // How many nodes the new graph has more; views among them compute nothing.
-  int nodes_added;
+  size_t nodes_added;
 };
 
 // Parameters of lastuse_steps_new. Either cuts or n_steps is needed, and either backend or sched.
@@ -407,11 +430,11 @@ struct lastuse_offload_params {
   // The program allocates its graphs by lastuse_offload_buffer_ids, so that no scheduler adds copies.
   bool direct;
   // The most offload plans that are measured; 0 is the default of 1000.
-  int max_measurements;
+  size_t max_measurements;
   // Measures compute buffers in place of graphs, or NULL: devices has the device of each item, sizes gets the bytes
   // by device. If it returns false, lastuse_offload_solve fails.
-  bool (*measure)(const int *devices, int n_items, size_t *sizes, int n_devices, void *user_data);
-  // The last argument of measure.
+  bool (*callback)(const int *devices, size_t n_items, size_t *sizes, size_t n_devices, void *user_data);
+  // The last argument of callback.
   void *user_data;
 };
 
@@ -436,7 +459,7 @@ struct lastuse_offload_device {
   struct ggml_backend *backend;
 };
 
-// What is taken of a device: lastuse_offload_memory_get.
+// What is taken of a device: lastuse_offload_device_report.
 struct lastuse_offload_memory {
   size_t struct_size;
   // Its budget; SIZE_MAX for no limit.
@@ -489,23 +512,15 @@ struct lastuse_offload_item {
   const double *row_benefits;
 };
 
-// A search for the longest context that fits. The caller sets from, to and step.
-struct lastuse_offload_search {
+// Where an item is placed: lastuse_offload_item_report.
+struct lastuse_offload_place {
   size_t struct_size;
-  // The shortest context, rounded up to a multiple of step, at least step.
-  uint64_t from;
-  // The longest context, rounded down to a multiple of step.
-  uint64_t to;
-  // Contexts are a multiple of it; 0 counts as 1.
-  uint64_t step;
-  // The context to try next, if lastuse_offload_longest returned true.
-  uint64_t length;
-  // The longest context known to fit, 0 if none is: the result, after lastuse_offload_longest returned false.
-  uint64_t longest;
-  // The shortest context that is known not to fit; 0 if none is.
-  uint64_t too_long;
-  // Whether a context of length fits; set by the caller before the next call.
-  bool fits;
+  // The number of the device that it is on, whole.
+  int device;
+  // The number of the device that some rows of an item on the host are on too; -1 if there is none.
+  int rows_device;
+  // How many rows: those that gain most; 0 if there are none.
+  uint64_t n_rows;
 };
 
 // Parameters of lastuse_guard_new.
@@ -514,9 +529,9 @@ struct lastuse_guard_params {
   // Words of lastuse_set("verify", ...), of which "weights" and "no-custom" affect a guard; NULL: none.
   const char *words;
   // A callback of the program, called as it would be without the guard; or NULL.
-  bool (*next)(struct ggml_tensor *t, bool ask, void *user_data);
-  // The last argument of next.
-  void *next_user_data;
+  bool (*callback)(struct ggml_tensor *t, bool ask, void *user_data);
+  // The last argument of callback.
+  void *user_data;
 };
 
 #ifdef __cplusplus
@@ -538,13 +553,9 @@ bool lastuse_enabled(void);
 // first error it is empty.
 const char *lastuse_last_error(void);
 
-// Returns how many plans lastuse has made in this process.
-uint64_t lastuse_plan_count(void);
-
-// Fills in the statistics of the process. Returns true if lastuse is enabled. Returns false if stats is NULL and if
-// lastuse is not enabled; then all fields after version are 0. A call of another thread at the same time may be
-// counted in some fields and not yet in others.
-bool lastuse_stats_get(struct lastuse_stats *stats);
+// Fills in the statistics of the process. Returns false, and writes nothing, if lastuse is not enabled. A call of
+// another thread at the same time may be counted in some fields and not yet in others.
+bool lastuse_stats_report(struct lastuse_stats *report);
 
 // Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators
 // created from now on, those of schedulers included: "rules" (which memory tensors may share), "effort" (how long to
@@ -562,38 +573,8 @@ bool lastuse_gallocr_set(struct ggml_gallocr *galloc,
                          const char *name,
                          const char *value);
 
-// Keeps the value of t, a leaf, node or view, readable to the end of the run in every graph with t that galloc plans
-// from now on: its memory is neither reused nor written in place by a later node. The graph is not changed; its plan
-// may be larger than that of ggml's own allocator.
-//
-// Lasts until lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. With several
-// buffers, the graph must be reserved anew (docs/retention.md). For allocators of schedulers, use lastuse_set.
-// Returns false if lastuse has not created galloc, or if only parts of t are computed since lastuse_graph_tile.
-bool lastuse_tensor_retain(struct ggml_gallocr *galloc, struct ggml_tensor *t);
-
-// Keeps the value of t readable until node has run, as lastuse_tensor_retain does to the end of the run: node does not
-// write over it, and later nodes may. For programs that look at values while a graph runs. In a graph that does not
-// have node, t lasts to the end; where node runs before t, t is not retained. Returns false, without effect, also if
-// no operation computes node.
-bool lastuse_tensor_retain_until(struct ggml_gallocr *galloc, struct ggml_tensor *t, struct ggml_tensor *node);
-
-// Ends lastuse_tensor_retain and lastuse_tensor_retain_until for t, in the graphs that galloc plans from now on. What
-// lastuse_set names stays retained. Returns false if t is not retained by these calls.
-bool lastuse_tensor_release(struct ggml_gallocr *galloc, struct ggml_tensor *t);
-
-// Prepares a graph for lastuse_graph_dump, before it is computed: flags the tensors that will be dumped as outputs, so
-// that no backend leaves out their results, as it may when it fuses a node with the next one. Without this call, files
-// of fused tensors have what was in their memory before. lastuse_graph_dump removes the flags. Returns false if no
-// names are set or lastuse is not enabled.
-bool lastuse_graph_dump_begin(struct ggml_cgraph *graph);
-
-// Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes and
-// inputs whose names lastuse_set("dump", ...) selects. Each call writes to the next free folder, "run-00001" and so on, with
-// an "index.jsonl" (docs/inspecting.md). Asynchronous backends must be synchronized before. n_written may be NULL;
-// otherwise it gets the number of arrays. Returns false if a tensor could not be written (the others were), if no
-// names are set, and if lastuse is not enabled or does not know the layout of this ggml.
-bool lastuse_graph_dump(struct ggml_cgraph *graph,
-                        size_t *n_written);
+// Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
+void lastuse_string_free(char *string);
 
 // Notes a buffer that the program has allocated by functions that lastuse does not replace, such as
 // ggml_backend_alloc_buffer or ggml_backend_cpu_buffer_from_ptr. The program also notes when it frees them. asked are
@@ -632,14 +613,23 @@ bool lastuse_accounting_write(const struct lastuse_accounting *accounting, const
 // Frees an accounting; does nothing for NULL.
 void lastuse_accounting_free(struct lastuse_accounting *accounting);
 
-// Returns the lower bound of the latest plan for a buffer, in bytes: no plan with the same live ranges is smaller.
-// Compare it with ggml_gallocr_get_buffer_size. Returns 0 for an id that repeats the buffer type of an earlier one,
-// before the first plan, and if lastuse has not created galloc. Aborts if galloc has no buffer with this id.
-size_t lastuse_gallocr_lower_bound(struct ggml_gallocr *galloc, int buffer_id);
+// Prepares a graph for lastuse_graph_dump, before it is computed: flags the tensors that will be dumped as outputs, so
+// that no backend leaves out their results, as it may when it fuses a node with the next one. Without this call, files
+// of fused tensors have what was in their memory before. lastuse_graph_dump removes the flags. Returns false if no
+// names are set or lastuse is not enabled.
+bool lastuse_graph_dump_begin(struct ggml_cgraph *graph);
 
-// Returns the bytes that the latest plan requires for a buffer, even if they could not be allocated: how much to free,
-// after ggml_gallocr_reserve has returned false. Returns 0 and aborts as lastuse_gallocr_lower_bound does.
-size_t lastuse_gallocr_wanted_size(struct ggml_gallocr *galloc, int buffer_id);
+// Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes and
+// inputs whose names lastuse_set("dump", ...) selects. Each call writes to the next free folder, "run-00001" and so on, with
+// an "index.jsonl" (docs/inspecting.md). Asynchronous backends must be synchronized before. n_written may be NULL;
+// otherwise it gets the number of arrays. Returns false if a tensor could not be written (the others were), if no
+// names are set, and if lastuse is not enabled or does not know the layout of this ggml.
+bool lastuse_graph_dump(struct ggml_cgraph *graph,
+                        size_t *n_written);
+
+// Fills in the bytes of a buffer: 0 for an id that repeats the buffer type of an earlier one, and before the first
+// plan. Returns false if lastuse has not created galloc. Aborts if galloc has no buffer with this id.
+bool lastuse_gallocr_report(struct ggml_gallocr *galloc, int buffer_id, struct lastuse_gallocr_sizes *report);
 
 // Returns a text that explains why a graph needs the memory that it needs, as this allocator would plan it: for each
 // buffer the tensors that are live at the peak, and the changes that would lower it most (docs/explain.md). The caller
@@ -650,8 +640,21 @@ size_t lastuse_gallocr_wanted_size(struct ggml_gallocr *galloc, int buffer_id);
 // second for thousands of nodes. Returns NULL if the graph cannot be planned, or lastuse has not created galloc.
 char *lastuse_gallocr_explain(struct ggml_gallocr *galloc, struct ggml_cgraph *graph);
 
-// Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
-void lastuse_string_free(char *string);
+// Measures the compute buffers of graphs that use the same buffers one after the other, such as those of a prompt and
+// of a single token: the most bytes that ggml_gallocr_reserve_n would allocate for any of them. Allocates no buffers
+// and does not change the graphs. The ids hold a list for each graph, which names one of the n_bufs buffer types for
+// each node or leaf; NULL instead of a list, or of all lists, means that all ids are 0. sizes, and lower_bounds unless
+// it is NULL, get n_bufs numbers of bytes: 0 for an id that repeats the type of an earlier one. Returns false if another
+// argument is NULL, a count is 0, an id is out of range, sizes overflow, or ggml_gallocr_reserve would refuse a graph.
+// Where lastuse is not enabled: docs/api.md.
+bool lastuse_graph_measure(struct ggml_cgraph *const *graphs,
+                           size_t n_graphs,
+                           struct ggml_backend_buffer_type *const *bufts,
+                           size_t n_bufs,
+                           const int *const *node_buffer_ids,
+                           const int *const *leaf_buffer_ids,
+                           size_t *sizes,
+                           size_t *lower_bounds);
 
 // Creates a ggml context that needs no size: it reserves address space, and takes memory only as tensors and graphs
 // are made in it. All functions of ggml work with it, except that the caller frees it with lastuse_context_free.
@@ -673,40 +676,17 @@ bool lastuse_context_realize(struct ggml_context *ctx);
 // lastuse, both abort.
 void lastuse_context_free(struct ggml_context *ctx);
 
-// Measures the compute buffers of a graph: exactly the bytes that ggml_gallocr_reserve or ggml_gallocr_reserve_n would
-// allocate for it. Allocates no buffers and does not change the graph. Returns true if sizes was written.
-//
-// The ids name one of the n_bufs buffer types for each node and each leaf; NULL means that all are 0. sizes, and
-// lower_bounds unless it is NULL, have room for n_bufs numbers of bytes: 0 for an id that repeats the type of an
-// earlier one. Returns false if a required argument is NULL, an id or n_bufs is out of range, sizes overflow, or
-// ggml_gallocr_reserve would refuse the graph. Where lastuse is not enabled: docs/api.md.
-bool lastuse_graph_measure(struct ggml_cgraph *graph,
-                           struct ggml_backend_buffer_type *const *bufts,
-                           int n_bufs,
-                           const int *node_buffer_ids,
-                           const int *leaf_buffer_ids,
-                           size_t *sizes,
-                           size_t *lower_bounds);
+// Keeps the value of t, a leaf, node or view, readable in every graph with t that galloc plans from now on: until the
+// node until has run, or to the end of the run if until is NULL. Its memory is neither reused nor written in place
+// before. The graph is not changed; its plan may be larger than that of ggml's own allocator. Lasts until
+// lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. For allocators of schedulers,
+// use lastuse_set. Returns false if lastuse has not created galloc, if t is only computed in tiles, or if no operation
+// computes until. See docs/retention.md.
+bool lastuse_tensor_retain(struct ggml_gallocr *galloc, struct ggml_tensor *t, struct ggml_tensor *until);
 
-// Measures the compute buffers of several graphs that use the same buffers one after the other: for each buffer, the
-// largest size and the largest lower bound. A program that runs prompts and single tokens measures both graphs. graphs
-// holds n_graphs graphs, at least one. The ids hold a list for each graph; NULL instead of a list, or of all lists,
-// means that all ids are 0. The other arguments and the errors are those of lastuse_graph_measure.
-bool lastuse_graph_measure_many(struct ggml_cgraph *const *graphs,
-                                int n_graphs,
-                                struct ggml_backend_buffer_type *const *bufts,
-                                int n_bufs,
-                                const int *const *node_buffer_ids,
-                                const int *const *leaf_buffer_ids,
-                                size_t *sizes,
-                                size_t *lower_bounds);
-
-// Returns a tensor that is a view of all of a and depends on b: what reads it runs after b, and reads what b has
-// written to that memory. So order becomes a part of the graph, also in ggml_backend_sched. The result has the type,
-// shape, strides and memory of a, and belongs to ctx; a and b may belong to other contexts, and live as long as it is
-// used. Nothing is computed for it, and gradients pass through to a. Returns NULL if a and b are the same tensor, if
-// ctx is full, and if lastuse does not know the layout of this ggml.
-struct ggml_tensor *ggml_dependency(struct ggml_context *ctx, struct ggml_tensor *a, struct ggml_tensor *b);
+// Ends lastuse_tensor_retain for t, in the graphs that galloc plans from now on. Names that lastuse_set retains stay
+// retained. Returns false if t is not retained by lastuse_tensor_retain.
+bool lastuse_tensor_release(struct ggml_gallocr *galloc, struct ggml_tensor *t);
 
 // Redirects the result of t to the memory of dst, so that it need not be copied there. Returns t, which is a view of
 // dst from now on. ggml_set_output(t, dst), with two arguments, calls this function.
@@ -716,6 +696,13 @@ struct ggml_tensor *ggml_dependency(struct ggml_context *ctx, struct ggml_tensor
 // ggml_dependency: otherwise ggml_gallocr_reserve, ggml_gallocr_alloc_graph and schedulers refuse the graph
 // (docs/copies.md). t must not need gradients. dst outlives t.
 struct ggml_tensor *lastuse_tensor_set_output(struct ggml_tensor *t, struct ggml_tensor *dst);
+
+// Returns a tensor that is a view of all of a and depends on b: what reads it runs after b, and reads what b has
+// written to that memory. So order becomes a part of the graph, also in ggml_backend_sched. The result has the type,
+// shape, strides and memory of a, and belongs to ctx; a and b may belong to other contexts, and live as long as it is
+// used. Nothing is computed for it, and gradients pass through to a. Returns NULL if a and b are the same tensor, if
+// ctx is full, and if lastuse does not know the layout of this ggml.
+struct ggml_tensor *ggml_dependency(struct ggml_context *ctx, struct ggml_tensor *a, struct ggml_tensor *b);
 
 // Gives t, a result of a graph, memory in a buffer of the program, where it survives later graphs. Returns the tensor
 // that lies there, flagged as an output: t itself, whose operation then writes there; or, if t is a view or the device
@@ -738,24 +725,21 @@ size_t lastuse_gallocr_dedicated_size(struct ggml_gallocr *galloc, struct ggml_b
 void lastuse_gallocr_dedicated_reset(struct ggml_gallocr *galloc, struct ggml_backend_buffer *buffer);
 
 // Removes copies from a graph: operations write their results where ggml_cpy, ggml_cont, ggml_dup and ggml_concat
-// would copy them. Returns how many were removed; 0 also on failure. Results are the same to the last bit. Called when
-// the graph is complete and tensors outside of the compute buffer have memory, before lastuse_graph_reorder and before
-// the graph is reserved, allocated or run. buft is the type of the future compute buffer; NULL, for fewer copies, if
-// there will be several or it is unknown. report may be NULL. See docs/copies.md.
-int lastuse_graph_remove_copies(struct ggml_cgraph *graph,
-                                struct ggml_backend_buffer_type *buft,
-                                struct lastuse_copies_report *report);
+// would copy them. Returns true if any was removed. Results are the same to the last bit. Called when the graph is
+// complete and tensors outside of the compute buffer have memory, before lastuse_graph_reorder and before the graph is
+// reserved, allocated or run. params and report may be NULL. See docs/copies.md.
+bool lastuse_graph_remove_copies(struct ggml_cgraph *graph,
+                                 const struct lastuse_copies_params *params,
+                                 struct lastuse_copies_report *report);
 
 // Reorders the nodes of a graph so that fewer bytes are live at its peak. Returns true if the order was changed.
 // Results are the same to the last bit on backends that run node by node; the last node stays the last.
 //
 // Called when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
-// allocated or run. buft is the type of the future compute buffer; NULL: sizes are those of ggml_nbytes. effort limits
-// the search, in nodes visited; 0 means 3000000, at most about two tenths of a second. report may be NULL. Returns
-// false if no better order was found, if sizes overflow, and if lastuse is not enabled. See docs/planning.md.
+// allocated or run. params and report may be NULL. Returns false if no better order was found, which report also
+// describes, if sizes overflow, and if lastuse is not enabled. See docs/planning.md.
 bool lastuse_graph_reorder(struct ggml_cgraph *graph,
-                           struct ggml_backend_buffer_type *buft,
-                           uint64_t effort,
+                           const struct lastuse_reorder_params *params,
                            struct lastuse_reorder_report *report);
 
 // Changes a training graph so that its compute buffer fits a budget: forward results are dropped after their last use
@@ -815,15 +799,15 @@ int lastuse_steps_step_count(const struct lastuse_steps *steps);
 
 // Creates a planner that decides which weights and caches are on which device. The caller adds devices, items and
 // graphs, calls lastuse_offload_solve, reads the result, and frees it with lastuse_offload_free. params may be
-// NULL. Its function measure may be called until lastuse_offload_free. Returns NULL if order or rule has no value of
-// its enum, or max_measurements is negative. Works also if lastuse is not enabled; what it promises holds for compute
+// NULL. Its callback may be called until lastuse_offload_free. Returns NULL if order or rule has no value of
+// its enum. Works also if lastuse is not enabled; what it promises holds for compute
 // buffers that lastuse plans.
 struct lastuse_offload *lastuse_offload_new(const struct lastuse_offload_params *params);
 
 // Places the items: the offload plan that gains most, of those that were measured and for which on every device weights +
 // KV + compute buffer + reserve <= budget, in bytes. Returns true if there is one. Nothing is allocated or changed.
 // Returns false, with nothing placed, if no offload is within all budgets (the message, and
-// lastuse_offload_memory_get, have what would do), and in the other cases that docs/offload.md lists.
+// lastuse_offload_device_report, have what would do), and in the other cases that docs/offload.md lists.
 bool lastuse_offload_solve(struct lastuse_offload *offload);
 
 // Frees a planner; does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
@@ -837,9 +821,9 @@ int lastuse_offload_add_device(struct lastuse_offload *offload, const struct las
 
 // Fills in what is taken of a device, if lastuse_offload_solve has placed the items; or the budget that it would
 // need, if that is why they were not placed. Returns false if there is neither.
-bool lastuse_offload_memory_get(const struct lastuse_offload *offload,
-                                int device,
-                                struct lastuse_offload_memory *memory);
+bool lastuse_offload_device_report(const struct lastuse_offload *offload,
+                                   int device,
+                                   struct lastuse_offload_memory *report);
 
 // Adds a weight or a cache and returns its number, from 0. On a device, weights and caches lie in buffers apart, in
 // this order. The tensor lives until lastuse_offload_free; one that two parts of a model share is one item. Returns
@@ -847,12 +831,8 @@ bool lastuse_offload_memory_get(const struct lastuse_offload *offload,
 // has no valid value, or if n_rows is set without row_bytes. With n_rows, row_benefits must not be NULL.
 int lastuse_offload_add_item(struct lastuse_offload *offload, const struct lastuse_offload_item *item);
 
-// Returns the number of the device that an item is placed on, whole; -1 if lastuse_offload_solve has not placed it.
-int lastuse_offload_item_device(const struct lastuse_offload *offload, int item);
-
-// Returns how many rows of an item on the host are on a device too: those that gain most. Writes the number of that
-// device to device, or -1 where there are none. Returns 0 also if there is no such item or nothing has been placed.
-uint64_t lastuse_offload_item_rows(const struct lastuse_offload *offload, int item, int *device);
+// Fills in where an item is placed. Returns false if there is no such item or lastuse_offload_solve has not placed it.
+bool lastuse_offload_item_report(const struct lastuse_offload *offload, int item, struct lastuse_offload_place *report);
 
 // Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single token,
 // as the program builds it, before a scheduler has split it. Returns its number, from 0; -1 in a callback of
@@ -874,11 +854,6 @@ bool lastuse_offload_buffer_ids(const struct lastuse_offload *offload, int graph
 // lastuse_offload_solve. The graphs must not have been changed or scheduled since that.
 bool lastuse_offload_apply(const struct lastuse_offload *offload, int graph, struct ggml_backend_sched *sched);
 
-// Goes on with a search for the longest context that fits: takes from fits whether length does, and sets length to the
-// context to try next. Returns false at the end; then longest is the result. Tries the longest context first, then the
-// shortest, and then halves what is left: what fits must also fit with a shorter context.
-bool lastuse_offload_longest(struct lastuse_offload_search *search);
-
 // Verifies the addresses of an allocated graph, whichever allocator assigned them: simulates the graph, and returns
 // true if no value is overwritten before its last use and no result before the end. Tensors outside of compute
 // buffers, such as weights, are taken to be correct. Takes some microseconds for each tensor. Returns false if an
@@ -897,11 +872,13 @@ struct lastuse_guard *lastuse_guard_new(const struct lastuse_guard_params *param
 
 // Runs a guard before (ask is true) and after each node. Not called by the program: it is passed to
 // ggml_backend_sched_set_eval_callback, with the guard as user data. Returns true, so that each node is computed
-// alone; false after a node for which params->next returns false, and in params->next of the same guard. Aborts if an
+// alone; false after a node for which params->callback returns false, and in params->callback of the same guard. Aborts if an
 // operation has written memory that it must not write.
-bool lastuse_guard_eval(struct ggml_tensor *t, bool ask, void *guard);
+bool lastuse_guard_eval(struct ggml_tensor *t,
+                        bool ask,
+                        void *guard);
 
-// Frees a guard; does nothing for NULL. In its callback params->next nothing is freed.
+// Frees a guard; does nothing for NULL. In its callback params->callback nothing is freed.
 void lastuse_guard_free(struct lastuse_guard *guard);
 
 // Computes an allocated graph as ggml_backend_graph_compute does, after lastuse_graph_verify and under a guard

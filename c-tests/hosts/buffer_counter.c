@@ -21,6 +21,7 @@
 
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
+#include "reports.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -293,7 +294,7 @@ static void print_report(FILE * report) {
     }
     fprintf(report, "most %zu\nasked %zu\nrequested %zu\nrefused %zu\n", most, asked, requested, refused);
     if (lastuse_is_allocating()) {
-        fprintf(report, "lastuse %s %" PRIu64 "\n", lastuse_version(), lastuse_plan_count());
+        fprintf(report, "lastuse %s %" PRIu64 "\n", lastuse_version(), plans_made());
     }
 }
 

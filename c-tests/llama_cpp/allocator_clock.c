@@ -14,6 +14,7 @@
 
 #include "clock.h"
 #include "ggml-alloc.h"
+#include "lastuse.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -41,8 +42,8 @@ struct live_allocator {
 // Functions of lastuse beyond ggml's interface; all NULL when it is absent or switched off.
 struct lastuse_functions {
     const char * (*version)(void);
-    size_t (*lower_bound)(ggml_gallocr_t, int);
-    uint64_t (*plan_count)(void);
+    bool (*report)(ggml_gallocr_t, int, struct lastuse_gallocr_sizes *);
+    bool (*stats)(struct lastuse_stats *);
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -81,9 +82,9 @@ static void find_lastuse(void) {
         strcpy(allocator_name, "ggml");
         return;
     }
-    lastuse.version     = version;
-    lastuse.lower_bound = dlsym(RTLD_DEFAULT, "lastuse_gallocr_lower_bound");
-    lastuse.plan_count  = dlsym(RTLD_DEFAULT, "lastuse_plan_count");
+    lastuse.version = version;
+    lastuse.report  = dlsym(RTLD_DEFAULT, "lastuse_gallocr_report");
+    lastuse.stats   = dlsym(RTLD_DEFAULT, "lastuse_stats_report");
     snprintf(allocator_name, sizeof(allocator_name), "lastuse %s", version());
 }
 
@@ -146,7 +147,11 @@ static void record_buffer_sizes(ggml_gallocr_t galloc) {
         const size_t size = buffer_size(galloc, id);
         if (size > largest_buffer[id]) {
             largest_buffer[id] = size;
-            lower_bound[id]    = lastuse.lower_bound != NULL ? lastuse.lower_bound(galloc, id) : 0;
+            struct lastuse_gallocr_sizes sizes = { .struct_size = sizeof(sizes) };
+            if (lastuse.report != NULL) {
+                lastuse.report(galloc, id, &sizes);
+            }
+            lower_bound[id] = sizes.lower_bound;
         }
     }
 }
@@ -165,8 +170,10 @@ static void call_ends(ggml_gallocr_t galloc, struct call_times * times, uint64_t
     pthread_mutex_lock(&lock);
     add_time(times, end - begin);
     record_buffer_sizes(galloc);
-    if (lastuse.plan_count != NULL) {
-        lastuse_plans = lastuse.plan_count();
+    if (lastuse.stats != NULL) {
+        struct lastuse_stats stats = { .struct_size = sizeof(stats) };
+        lastuse.stats(&stats);
+        lastuse_plans = stats.plans;
     }
     pthread_mutex_unlock(&lock);
 }
@@ -272,11 +279,11 @@ static void print_times(FILE * report) {
 static void print_report(FILE * report) {
     fprintf(report, "allocator=%s\n", allocator_name);
     fprintf(report, "compute_buffer_bytes=%zu\n", sum_over_buffers(largest_buffer));
-    if (lastuse.lower_bound != NULL) {
+    if (lastuse.report != NULL) {
         fprintf(report, "lower_bound_bytes=%zu\n", sum_over_buffers(lower_bound));
     }
     print_times(report);
-    if (lastuse.plan_count != NULL) {
+    if (lastuse.stats != NULL) {
         fprintf(report, "lastuse_plans=%" PRIu64 "\n", lastuse_plans);
     }
 }

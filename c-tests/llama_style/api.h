@@ -64,7 +64,7 @@ static struct ggml_tensor * api_write(struct ggml_context * ctx, struct ggml_ten
 static size_t api_measure(struct ggml_cgraph * cgraph, ggml_backend_t backend) {
     struct ggml_backend_buffer_type * type = ggml_backend_get_default_buffer_type(backend);
     size_t size = 0;
-    if (!lastuse_graph_measure(cgraph, &type, 1, NULL, NULL, &size, NULL)) {
+    if (!lastuse_graph_measure(&cgraph, 1, &type, 1, NULL, NULL, &size, NULL)) {
         die("%s", lastuse_last_error());
     }
     return size;

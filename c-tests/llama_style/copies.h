@@ -5,6 +5,7 @@
 #include "ggml.h"
 #include "ggml-backend.h"
 #include "lastuse.h"
+#include "reports.h"
 
 #include <stddef.h>
 
@@ -22,7 +23,7 @@ static struct copies remove_copies(struct ggml_cgraph * cgraph) {
         die("--copies removed: lastuse is neither linked nor preloaded");
     }
     struct lastuse_copies_report report = { .struct_size = sizeof(report) };
-    lastuse_graph_remove_copies(cgraph, ggml_backend_cpu_buffer_type(), &report);
+    copies_removed(cgraph, ggml_backend_cpu_buffer_type(), &report);
     return (struct copies) {
         .removed       = report.removed,
         .bytes_removed = report.bytes_removed,

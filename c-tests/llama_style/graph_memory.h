@@ -9,6 +9,7 @@
 #include "options.h"
 #include "timing.h"
 #include "weak_lastuse.h"
+#include "reports.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,9 +94,9 @@ static size_t graph_memory_size(const struct graph_memory * memory) {
 
 // The scheduler does not show its allocator, so there the bound stays unknown.
 static bool graph_memory_lower_bound(const struct graph_memory * memory, size_t * bound) {
-    if (memory->gallocr == NULL || !lastuse_is_allocating() || lastuse_gallocr_lower_bound == NULL) {
+    if (memory->gallocr == NULL || !lastuse_is_allocating() || lastuse_gallocr_report == NULL) {
         return false;
     }
-    *bound = lastuse_gallocr_lower_bound(memory->gallocr, 0);
+    *bound = lower_bound_of(memory->gallocr, 0);
     return *bound > 0; // every graph needs some memory: 0 means that there is no plan
 }

@@ -4,6 +4,7 @@
 #include "options.h"
 #include "session.h"
 #include "weak_lastuse.h"
+#include "reports.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -44,8 +45,8 @@ static void print_machine(const struct options * opt, const struct results * res
         printf("copies_removed=%d\ncopies_left=%d\n", results->copies.removed, results->copies.left);
         printf("copied_bytes_removed=%zu\n", results->copies.bytes_removed);
     }
-    if (lastuse_plan_count != NULL) {
-        printf("plans=%" PRIu64 "\n", lastuse_plan_count());
+    if (lastuse_stats_report != NULL) {
+        printf("plans=%" PRIu64 "\n", plans_made());
     }
 }
 
@@ -85,7 +86,7 @@ static void print_table(const struct options * opt, const struct results * resul
         printf("%-18s %12d of %d, %zu bytes in the prompt\n", "copies removed", results->copies.removed,
                results->copies.removed + results->copies.left, results->copies.bytes_removed);
     }
-    if (lastuse_plan_count != NULL) {
-        printf("%-18s %12" PRIu64 "\n", "plans", lastuse_plan_count());
+    if (lastuse_stats_report != NULL) {
+        printf("%-18s %12" PRIu64 "\n", "plans", plans_made());
     }
 }

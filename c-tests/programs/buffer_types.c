@@ -12,6 +12,7 @@
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "lastuse.h"
+#include "reports.h"
 #include "upstream.h"
 
 #define WIDTH       64                      // floats in a tensor
@@ -151,7 +152,7 @@ static void log_failed_reserve(const struct allocator_api * api, size_t max_size
     CHECK(!api->reserve(galloc, live.graph), "there is not enough memory");
     log_capture_stop();
     if (api == &lastuse_api) {
-        size_t reported = lastuse_gallocr_wanted_size(galloc, 0);
+        size_t reported = plan_size_of(galloc, 0);
         CHECK(reported == all_live_bytes(&live), "%zu bytes are reported", reported);
     }
     api->free(galloc);
@@ -212,8 +213,8 @@ CASE(wanted_size_per_type) {
     for (long left = 0; left < 2; left++) {
         dummies[1].allocs_left = left;
         CHECK(ggml_gallocr_reserve_n(galloc, live.graph, node_ids, NULL) == (left == 1), "%ld allocations", left);
-        CHECK(lastuse_gallocr_wanted_size(galloc, 0) == 2 * BYTES, "an input and a result are in type 0");
-        CHECK(lastuse_gallocr_wanted_size(galloc, 1) == 4 * BYTES, "4 results are in type 1");
+        CHECK(plan_size_of(galloc, 0) == 2 * BYTES, "an input and a result are in type 0");
+        CHECK(plan_size_of(galloc, 1) == 4 * BYTES, "4 results are in type 1");
         size_t had = ggml_gallocr_get_buffer_size(galloc, 1);
         CHECK(had == (left == 1 ? 4 * BYTES : 0), "type 1 has %zu bytes", had);
     }

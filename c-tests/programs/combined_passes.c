@@ -19,6 +19,7 @@
 #include "mixed_graph.h"
 #include "passes.h"
 #include "plan_check.h"
+#include "reports.h"
 #include "splitmix.h"
 #include "upstream.h"
 
@@ -77,7 +78,7 @@ static void retain_some(struct trial * trial) {
     for (int i = 0; i < 2 && trial->kept.count < MOST_KEPT; i++) {
         int at = (int) (splitmix64(&trial->random) % (uint64_t) g->n_values);
         if (mixed_graph_lists(trial->pair.truth.graph, trial->pair.truth.values[at]) &&
-            lastuse_tensor_retain(trial->galloc, g->values[at])) {
+            lastuse_tensor_retain(trial->galloc, g->values[at], NULL)) {
             keep(&trial->kept, g->values[at], trial->pair.truth.values[at], "retained");
         }
     }
@@ -111,7 +112,7 @@ static void tile(struct trial * trial) {
 static void apply(struct trial * trial, int pass) {
     switch (pass) {
         case 0:  tile(trial); break;
-        case 1:  lastuse_graph_reorder(trial->pair.g.graph, ggml_backend_cpu_buffer_type(), 2000, NULL); break;
+        case 1:  is_reordered(trial->pair.g.graph, ggml_backend_cpu_buffer_type(), 2000, NULL); break;
         case 2:  retain_some(trial); break;
         default: dedicate_one(trial); break;
     }

@@ -15,6 +15,7 @@
 #include "own_memory.h"
 #include "plan_check.h"
 #include "random_graph.h"
+#include "reports.h"
 #include "transformer.h"
 #include "upstream.h"
 
@@ -113,9 +114,9 @@ static struct lastuse_copies_report compare(ggml_backend_t cpu, long long seed, 
     ggml_backend_buffer_type_t   buft   = setting.is_unknown ? NULL : ggml_backend_cpu_buffer_type();
     struct lastuse_copies_report report = remove_copies(without.graph, buft);
     struct lastuse_copies_report again  = { .struct_size = sizeof(again) };
-    CHECK(lastuse_graph_remove_copies(without.graph, buft, &again) == 0, "seed %lld: some are found later", seed);
+    CHECK(copies_removed(without.graph, buft, &again) == 0, "seed %lld: some are found later", seed);
     if (setting.reorders) {
-        lastuse_graph_reorder(without.graph, buft, 100000, NULL);
+        is_reordered(without.graph, buft, 100000, NULL);
     }
     struct memory first  = allocate(cpu, &given, (struct setting){ .allocator = &lastuse_api });
     struct memory second = allocate(cpu, &without, setting);

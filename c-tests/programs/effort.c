@@ -13,6 +13,7 @@
 #include "hard_graph.h"
 #include "lastuse.h"
 #include "plan_check.h"
+#include "reports.h"
 #include "rule_graphs.h"
 
 #define AMPLE "20000000" // more than the hard graph needs to get to its lower bound
@@ -38,7 +39,7 @@ static ggml_gallocr_t new_allocator_with(const char * effort) {
 
 static size_t reserved(ggml_gallocr_t galloc, struct built built) {
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
-    return lastuse_gallocr_wanted_size(galloc, 0);
+    return plan_size_of(galloc, 0);
 }
 
 // The size of the hard graph. Frees the allocator.
@@ -76,7 +77,7 @@ CASE(more_effort_needs_less_memory) {
     struct built   built  = hard_graph();
     ggml_gallocr_t galloc = new_allocator_with(AMPLE);
     size_t         ample  = reserved(galloc, built);
-    size_t         bound  = lastuse_gallocr_lower_bound(galloc, 0);
+    size_t         bound  = lower_bound_of(galloc, 0);
     CHECK(ample == bound, "%zu bytes, and the lower bound is %zu", ample, bound);
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == ample, "the buffer has another size");
     size_t by_default = size_by_default();
@@ -129,11 +130,11 @@ CASE(effort_changes_from_the_next_plan_on) {
     struct built   built  = hard_graph();
     ggml_gallocr_t galloc = new_allocator();
     CHECK(reserved(galloc, built) == more, "the effort is not the default");
-    uint64_t plans = lastuse_plan_count();
-    CHECK(reserved(galloc, built) == more && lastuse_plan_count() == plans, "the plan is not remembered");
+    uint64_t plans = plans_made();
+    CHECK(reserved(galloc, built) == more && plans_made() == plans, "the plan is not remembered");
     set_effort(galloc, AMPLE);
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == more, "the buffer has changed before a new plan");
-    CHECK(reserved(galloc, built) == less && lastuse_plan_count() == plans + 1, "the old plan was used");
+    CHECK(reserved(galloc, built) == less && plans_made() == plans + 1, "the old plan was used");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == more, "the buffer has shrunk");
     set_effort(galloc, "0");
     CHECK(reserved(galloc, built) == more, "0 is not the default");
@@ -196,10 +197,10 @@ CASE(reorder_plans_with_the_effort_of_the_process) {
         ggml_backend_buffer_type_t type = has_type ? ggml_backend_cpu_buffer_type() : NULL;
         set_effort_of_the_process("0");
         // No node may be moved past a function of the program, and all nodes are such functions.
-        CHECK(!lastuse_graph_reorder(built.graph, type, 0, &report), "the order has changed");
+        CHECK(!is_reordered(built.graph, type, 0, &report), "the order has changed");
         CHECK(report.size_before == size_by_default(), "%zu bytes by default", report.size_before);
         set_effort_of_the_process(AMPLE);
-        CHECK(!lastuse_graph_reorder(built.graph, type, 0, &report), "the order has changed");
+        CHECK(!is_reordered(built.graph, type, 0, &report), "the order has changed");
         CHECK(report.size_before == size_with(AMPLE), "%zu bytes", report.size_before);
     }
     built_free(built);

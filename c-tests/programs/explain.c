@@ -14,6 +14,7 @@
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "lastuse.h"
+#include "reports.h"
 
 #define WIDTH 1024
 
@@ -88,12 +89,12 @@ LASTUSE_CASE(nothing_is_allocated_or_planned) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", 32, 0);
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
-    uint64_t       plans  = lastuse_plan_count();
+    uint64_t       plans  = plans_made();
     char *         text   = explained(galloc, b.graph);
     check_contains(text, "Buffer 0, dummy: ");
     CHECK(dummy.counts.alloc_buffer == 0, "%zu buffers", dummy.counts.alloc_buffer);
-    CHECK(lastuse_plan_count() == plans, "a plan was made for the allocator");
-    CHECK(lastuse_gallocr_wanted_size(galloc, 0) == 0, "the allocator needs memory");
+    CHECK(plans_made() == plans, "a plan was made for the allocator");
+    CHECK(plan_size_of(galloc, 0) == 0, "the allocator needs memory");
     lastuse_string_free(text);
     ggml_gallocr_free(galloc);
     ggml_free(b.ctx);

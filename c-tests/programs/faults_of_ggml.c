@@ -18,6 +18,7 @@
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "lastuse.h"
+#include "reports.h"
 #include "upstream.h"
 
 #include <stdarg.h>
@@ -337,7 +338,7 @@ CASE(wanted_size_after_failure) {
 
     dummy.allocs_left = 0;
     CHECK(!api->reserve(galloc, built.graph), "there was no memory to reserve");
-    size_t reported = api == &upstream_api ? api->get_buffer_size(galloc, 0) : lastuse_gallocr_wanted_size(galloc, 0);
+    size_t reported = api == &upstream_api ? api->get_buffer_size(galloc, 0) : plan_size_of(galloc, 0);
     if (reported != dummy.last_requested) {
         show_fault("%zu bytes were requested, %zu are reported", dummy.last_requested, reported);
     }

@@ -133,7 +133,7 @@ CASE(each_direct_use) {
     check_kept(galloc, m, false, "with buffer ids");
     m = model_new(N_TOKENS);
     size_t size = 0;
-    CHECK(lastuse_graph_measure(m.graph, &type, 1, NULL, NULL, &size, NULL) && size == KEPT, "measured %zu", size);
+    CHECK(lastuse_graph_measure(&m.graph, 1, &type, 1, NULL, NULL, &size, NULL) && size == KEPT, "measured %zu", size);
     model_free(m);
 }
 

@@ -11,6 +11,7 @@
 #include "graph_fields.h"
 #include "lastuse.h"
 #include "random_graph.h"
+#include "reports.h"
 #include "transformer.h"
 #include "upstream.h"
 
@@ -37,7 +38,7 @@ struct measured {
 static struct measured measure(struct ggml_cgraph * graph, const struct dummy_types * types, int n, const int * node_ids,
                                const int * leaf_ids) {
     struct measured measured = { { 0 }, { 0 } };
-    CHECK(lastuse_graph_measure(graph, types->bufts, n, node_ids, leaf_ids, measured.sizes, measured.lower_bounds),
+    CHECK(lastuse_graph_measure(&graph, 1, types->bufts, n, &node_ids, &leaf_ids, measured.sizes, measured.lower_bounds),
           "%s", lastuse_last_error());
     CHECK(buffers_requested(types) == 0, "measuring allocated %zu buffers", buffers_requested(types));
     return measured;
@@ -61,7 +62,7 @@ static void check_reserved(struct measured measured, struct ggml_cgraph * graph,
     CHECK(ggml_gallocr_reserve_n(galloc, graph, node_ids, leaf_ids), "not reserved");
     for (int i = 0; i < n; i++) {
         size_t size        = ggml_gallocr_get_buffer_size(galloc, i);
-        size_t lower_bound = lastuse_gallocr_lower_bound(galloc, i);
+        size_t lower_bound = lower_bound_of(galloc, i);
         CHECK(measured.sizes[i] == size, "buffer %d: measured %zu bytes, reserved %zu", i, measured.sizes[i], size);
         CHECK(measured.lower_bounds[i] == lower_bound, "buffer %d: measured at least %zu bytes, reserved %zu", i,
               measured.lower_bounds[i], lower_bound);
@@ -114,7 +115,7 @@ CASE(lower_bounds_may_be_missing) {
     struct dummy_types types;
     dummy_types_init(&types, 0);
     size_t size = 0;
-    CHECK(lastuse_graph_measure(built.graph, types.bufts, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_graph_measure(&built.graph, 1, types.bufts, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
     CHECK(size == measure(built.graph, &types, 1, NULL, NULL).sizes[0], "%zu bytes", size);
     built_free(built);
 }
@@ -163,7 +164,7 @@ CASE(nothing_changes) {
     measure(built.graph, &types, 1, NULL, NULL);
     struct ggml_cgraph * twice[2] = { built.graph, built.graph };
     size_t               size     = 0;
-    CHECK(lastuse_graph_measure_many(twice, 2, types.bufts, 1, NULL, NULL, &size, NULL), "%s",
+    CHECK(lastuse_graph_measure(twice, 2, types.bufts, 1, NULL, NULL, &size, NULL), "%s",
           lastuse_last_error());
     check_unchanged(built.ctx, graph);
     check_unchanged(built.weights, weights);
@@ -201,13 +202,13 @@ CASE(allocators_are_left_alone) {
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
     size_t more = 0;
-    CHECK(lastuse_graph_measure(larger.graph, types.bufts, 1, NULL, NULL, &more, NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_graph_measure(&larger.graph, 1, types.bufts, 1, NULL, NULL, &more, NULL), "%s", lastuse_last_error());
     CHECK(more > size, "%zu bytes for the larger graph, and %zu for the other", more, size);
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == size, "the buffer has another size");
     CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
     CHECK(types.dummies[0].counts.alloc_buffer == 1, "%zu buffers", types.dummies[0].counts.alloc_buffer);
     // Tensors with memory take none.
-    CHECK(lastuse_graph_measure(built.graph, types.bufts, 1, NULL, NULL, &size, NULL) && size == 0, "%zu bytes", size);
+    CHECK(lastuse_graph_measure(&built.graph, 1, types.bufts, 1, NULL, NULL, &size, NULL) && size == 0, "%zu bytes", size);
     ggml_gallocr_free(galloc);
     built_free(larger);
     built_free(built);
@@ -248,8 +249,7 @@ CASE(largest_of_each_buffer) {
     }
     CHECK((owners & (owners - 1)) != 0, "one graph is the largest everywhere: the test is too easy");
     struct measured many = { { 0 }, { 0 } };
-    CHECK(lastuse_graph_measure_many(graphs, N_GRAPHS, types.bufts, N_BUFFERS, nodes, leafs, many.sizes,
-                                     many.lower_bounds),
+    CHECK(lastuse_graph_measure(graphs, N_GRAPHS, types.bufts, N_BUFFERS, nodes, leafs, many.sizes, many.lower_bounds),
           "%s", lastuse_last_error());
     for (int buffer = 0; buffer < N_BUFFERS; buffer++) {
         CHECK(many.sizes[buffer] == largest.sizes[buffer], "buffer %d: %zu bytes, not %zu", buffer,
@@ -270,7 +270,7 @@ CASE(enough_for_all) {
     dummy_types_init(&types, 0);
     struct ggml_cgraph * graphs[] = { decode.graph, prompt.graph };
     size_t               size     = 0;
-    CHECK(lastuse_graph_measure_many(graphs, 2, types.bufts, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_graph_measure(graphs, 2, types.bufts, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
     ggml_gallocr_t galloc = ggml_gallocr_new(types.bufts[0]);
     CHECK(ggml_gallocr_reserve(galloc, decode.graph) && ggml_gallocr_reserve(galloc, prompt.graph), "not reserved");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == size, "measured %zu bytes, reserved %zu", size,
@@ -310,18 +310,16 @@ CASE(bad_arguments_are_refused) {
     struct measured            out      = untouched();
     struct log_capture         log;
     log_capture_start(&log);
-    check_refused(lastuse_graph_measure(NULL, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
-                  "lastuse_graph_measure: graph is NULL", &out);
-    check_refused(lastuse_graph_measure(graph, NULL, 1, NULL, NULL, out.sizes, out.lower_bounds), "bufts is NULL", &out);
-    check_refused(lastuse_graph_measure(graph, holes, 2, NULL, NULL, out.sizes, out.lower_bounds), "bufts[1] is NULL",
+    check_refused(lastuse_graph_measure((struct ggml_cgraph *[]){ NULL }, 1, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
+                  "lastuse_graph_measure: graphs[0] is NULL", &out);
+    check_refused(lastuse_graph_measure(&graph, 1, NULL, 1, NULL, NULL, out.sizes, out.lower_bounds), "bufts is NULL", &out);
+    check_refused(lastuse_graph_measure(&graph, 1, holes, 2, NULL, NULL, out.sizes, out.lower_bounds), "bufts[1] is NULL",
                   &out);
-    check_refused(lastuse_graph_measure(graph, types.bufts, 0, NULL, NULL, out.sizes, out.lower_bounds),
+    check_refused(lastuse_graph_measure(&graph, 1, types.bufts, 0, NULL, NULL, out.sizes, out.lower_bounds),
                   "n_bufs is 0, and at least 1 is needed", &out);
-    check_refused(lastuse_graph_measure(graph, types.bufts, INT_MIN, NULL, NULL, out.sizes, out.lower_bounds),
-                  "n_bufs is -2147483648", &out);
-    check_refused(lastuse_graph_measure(graph, types.bufts, 1, NULL, NULL, NULL, out.lower_bounds), "sizes is NULL",
+    check_refused(lastuse_graph_measure(&graph, 1, types.bufts, 1, NULL, NULL, NULL, out.lower_bounds), "sizes is NULL",
                   &out);
-    CHECK(log.count == 6 && log_capture_has(&log, "lastuse_graph_measure: sizes is NULL\n"), "%d lines", log.count);
+    CHECK(log.count == 5 && log_capture_has(&log, "lastuse_graph_measure: sizes is NULL\n"), "%d lines", log.count);
     log_capture_stop();
     built_free(built);
 }
@@ -330,18 +328,19 @@ CASE(bad_ids_are_refused) {
     struct built built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
     struct dummy_types types;
     dummy_types_init(&types, 0);
-    int *           nodes = calloc((size_t) built.graph->n_nodes, sizeof(int));
-    int *           leafs = calloc((size_t) built.graph->n_leafs, sizeof(int));
-    struct measured out   = untouched();
+    int *           nodes   = calloc((size_t) built.graph->n_nodes, sizeof(int));
+    int *           leafs   = calloc((size_t) built.graph->n_leafs, sizeof(int));
+    const int *     lists[] = { nodes, leafs };
+    struct measured out     = untouched();
     nodes[3]              = 2;
-    check_refused(lastuse_graph_measure(built.graph, types.bufts, 2, nodes, leafs, out.sizes, out.lower_bounds),
-                  "graph: node_buffer_ids[3] is 2, and n_bufs is 2", &out);
+    check_refused(lastuse_graph_measure(&built.graph, 1, types.bufts, 2, &lists[0], &lists[1], out.sizes, out.lower_bounds),
+                  "graphs[0]: node_buffer_ids[3] is 2, and n_bufs is 2", &out);
     nodes[3] = 1;
     leafs[1] = -1;
-    check_refused(lastuse_graph_measure(built.graph, types.bufts, 2, nodes, leafs, out.sizes, out.lower_bounds),
-                  "graph: leaf_buffer_ids[1] is -1, and n_bufs is 2", &out);
+    check_refused(lastuse_graph_measure(&built.graph, 1, types.bufts, 2, &lists[0], &lists[1], out.sizes, out.lower_bounds),
+                  "graphs[0]: leaf_buffer_ids[1] is -1, and n_bufs is 2", &out);
     leafs[1] = 0;
-    CHECK(lastuse_graph_measure(built.graph, types.bufts, 2, nodes, leafs, out.sizes, out.lower_bounds), "all is well");
+    CHECK(lastuse_graph_measure(&built.graph, 1, types.bufts, 2, &lists[0], &lists[1], out.sizes, out.lower_bounds), "all is well");
     free(leafs);
     free(nodes);
     built_free(built);
@@ -356,20 +355,20 @@ CASE(bad_lists_of_graphs_are_refused) {
     int *                ids       = calloc((size_t) built.graph->n_nodes, sizeof(int));
     const int *          lists[2]  = { NULL, ids };
     struct measured      out       = untouched();
-    check_refused(lastuse_graph_measure_many(NULL, 1, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
-                  "lastuse_graph_measure_many: graphs is NULL", &out);
-    check_refused(lastuse_graph_measure_many(graphs, 0, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
+    check_refused(lastuse_graph_measure(NULL, 1, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
+                  "lastuse_graph_measure: graphs is NULL", &out);
+    check_refused(lastuse_graph_measure(graphs, 0, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
                   "n_graphs is 0, and at least 1 is needed", &out);
-    check_refused(lastuse_graph_measure_many(graphs, 2, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
+    check_refused(lastuse_graph_measure(graphs, 2, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
                   "graphs[1] is NULL", &out);
-    check_refused(lastuse_graph_measure_many(graphs, 1, NULL, 1, NULL, NULL, out.sizes, out.lower_bounds),
+    check_refused(lastuse_graph_measure(graphs, 1, NULL, 1, NULL, NULL, out.sizes, out.lower_bounds),
                   "bufts is NULL", &out);
     graphs[1] = built.graph;
     ids[0]    = 7;
-    check_refused(lastuse_graph_measure_many(graphs, 2, types.bufts, 1, lists, NULL, out.sizes, out.lower_bounds),
+    check_refused(lastuse_graph_measure(graphs, 2, types.bufts, 1, lists, NULL, out.sizes, out.lower_bounds),
                   "graphs[1]: node_buffer_ids[0] is 7, and n_bufs is 1", &out);
     ids[0] = 0;
-    CHECK(lastuse_graph_measure_many(graphs, 2, types.bufts, 1, lists, NULL, out.sizes, out.lower_bounds), "all is well");
+    CHECK(lastuse_graph_measure(graphs, 2, types.bufts, 1, lists, NULL, out.sizes, out.lower_bounds), "all is well");
     free(ids);
     built_free(built);
 }
@@ -386,8 +385,8 @@ CASE(graphs_that_cannot_be_reserved_are_refused) {
     ggml_build_forward_expand(built.graph, rows);
     ggml_build_forward_expand(built.graph, ggml_sum(built.ctx, cache));
     struct measured out = untouched();
-    check_refused(lastuse_graph_measure(built.graph, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
-                  "lastuse_graph_measure: graph: ", &out);
+    check_refused(lastuse_graph_measure(&built.graph, 1, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
+                  "lastuse_graph_measure: graphs[0]: ", &out);
     ggml_gallocr_t galloc = ggml_gallocr_new(types.bufts[0]);
     CHECK(!ggml_gallocr_reserve(galloc, built.graph), "the same graph is reserved");
     ggml_gallocr_free(galloc);
@@ -404,7 +403,7 @@ CASE(sizes_that_overflow_are_refused) {
     dummy_types_init(&types, 0);
     types.dummies[0].extra_bytes = half_of_all_bytes;
     struct measured out          = untouched();
-    check_refused(lastuse_graph_measure(built.graph, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
+    check_refused(lastuse_graph_measure(&built.graph, 1, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
                   "bytes, more than can be addressed", &out);
     built_free(built);
 }

@@ -9,6 +9,7 @@
 #include "cases.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
+#include "reports.h"
 
 struct scene {
     struct separate_backends separate;
@@ -90,7 +91,7 @@ static void check_moves_are_seen(bool is_by_layout) {
                   lastuse_last_error());
             check_refused_elsewhere(&scene, build(&scene, widths[i]), false);
         }
-        CHECK(lastuse_plan_count() == (uint64_t) (1 + i), "%d plans", (int) lastuse_plan_count());
+        CHECK(plans_made() == (uint64_t) (1 + i), "%d plans", (int) plans_made());
     }
     scene_free(&scene);
 }

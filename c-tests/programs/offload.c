@@ -8,6 +8,7 @@
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
+#include "reports.h"
 #include "splitmix.h"
 
 #include <math.h>
@@ -142,7 +143,7 @@ static struct lastuse_offload_memory memory_of(const struct lastuse_offload * of
     struct lastuse_offload_memory memory;
     memset(&memory, 0, sizeof(memory));
     memory.struct_size = sizeof(memory);
-    CHECK(lastuse_offload_memory_get(offload, device, &memory), "%s", lastuse_last_error());
+    CHECK(lastuse_offload_device_report(offload, device, &memory), "%s", lastuse_last_error());
     return memory;
 }
 
@@ -155,7 +156,7 @@ static void allocate_items(struct model * m, const struct lastuse_offload * offl
             ggml_backend_buffer_t * buffer = &buffers[2 * device + kind];
             size_t                  size   = 0;
             for (int i = 0; i < N_ITEMS; i++) {
-                if (is_cache(i) == (kind == 1) && lastuse_offload_item_device(offload, i) == device) {
+                if (is_cache(i) == (kind == 1) && device_of_item(offload, i) == device) {
                     size += GGML_PAD(ggml_nbytes(m->items[i]), ggml_backend_buft_get_alignment(separate->types[device]));
                 }
             }
@@ -170,7 +171,7 @@ static void allocate_items(struct model * m, const struct lastuse_offload * offl
                                                              : GGML_BACKEND_BUFFER_USAGE_ANY);
             struct ggml_tallocr talloc = ggml_tallocr_new(*buffer);
             for (int i = 0; i < N_ITEMS; i++) {
-                if (is_cache(i) == (kind == 1) && lastuse_offload_item_device(offload, i) == device) {
+                if (is_cache(i) == (kind == 1) && device_of_item(offload, i) == device) {
                     ggml_tallocr_alloc(&talloc, m->items[i]);
                     set_values(m->items[i], (uint64_t) i);
                 }
@@ -385,7 +386,7 @@ CASE(a_byte_too_little_is_another_offload) {
         CHECK(fits == (i == 1), "%zu bytes: %s", budget, lastuse_last_error());
         CHECK(!fits || memory.total_size <= budget, "%zu of %zu bytes", memory.total_size, budget);
         CHECK(fits || budget < 1000 || memory.needed_size == bounds[i], "%zu bytes needed", memory.needed_size);
-        CHECK(fits || lastuse_offload_item_device(offload, 0) == -1, "placed nevertheless");
+        CHECK(fits || device_of_item(offload, 0) == -1, "placed nevertheless");
         lastuse_offload_free(offload);
     }
     ggml_free(m.ctx);
@@ -411,7 +412,7 @@ static bool measure(const int * devices, int n_items, size_t * sizes, int n_devi
 
 static struct lastuse_offload * measured_offload(struct measuring * measuring, size_t budget) {
     struct lastuse_offload_params params = new_params();
-    params.measure                         = measure;
+    params.callback                         = measure;
     params.user_data                       = measuring;
     struct lastuse_offload *      offload = new_offload(&params);
     struct lastuse_offload_device device    = new_device("gpu", budget);
@@ -433,8 +434,8 @@ CASE(programs_measure_themselves) {
     struct lastuse_offload * offload = measured_offload(&measuring, 225);
     CHECK(lastuse_offload_solve(offload), "%s", lastuse_last_error());
     CHECK(measuring.calls > 0, "never measured");
-    CHECK(lastuse_offload_item_device(offload, 0) == 1 && lastuse_offload_item_device(offload, 1) == 0 &&
-              lastuse_offload_item_device(offload, 2) == 0, "the two with the most benefit are not on the device");
+    CHECK(device_of_item(offload, 0) == 1 && device_of_item(offload, 1) == 0 &&
+              device_of_item(offload, 2) == 0, "the two with the most benefit are not on the device");
     CHECK(memory_of(offload, 0).total_size == 225 && memory_of(offload, 0).compute_size == 25, "another sum");
     lastuse_offload_free(offload);
     offload = measured_offload(&measuring, 224);
@@ -457,15 +458,15 @@ CASE(layers_are_contiguous) {
     CHECK(lastuse_offload_solve(offload), "%s", lastuse_last_error());
     int on_device = 0;
     for (int at = 0; at < N_LAYERS; at++) {
-        int device = lastuse_offload_item_device(offload, 4 * at);
+        int device = device_of_item(offload, 4 * at);
         for (int i = 1; i < 4; i++) {
-            CHECK(lastuse_offload_item_device(offload, 4 * at + i) == device, "layer %d is divided", at);
+            CHECK(device_of_item(offload, 4 * at + i) == device, "layer %d is divided", at);
         }
         CHECK(device == 0 || on_device == 0, "layer %d is on the host behind one that is not", at);
         on_device += device == 0;
     }
     CHECK(on_device > 0 && on_device < N_LAYERS, "%d layers on the device", on_device);
-    CHECK(lastuse_offload_item_device(offload, N_ITEMS - 1) == 1, "an item without a layer is not on the host");
+    CHECK(device_of_item(offload, N_ITEMS - 1) == 1, "an item without a layer is not on the host");
     lastuse_offload_free(offload);
     ggml_free(m.ctx);
     separate_backends_free(&separate);
@@ -486,7 +487,7 @@ CASE(pinned_items_stay) {
     lastuse_offload_add_graph(offload, m.graphs[0]);
     CHECK(lastuse_offload_solve(offload), "%s", lastuse_last_error());
     for (int i = 0; i < N_ITEMS; i++) {
-        CHECK(lastuse_offload_item_device(offload, i) == i % 2, "item %d is elsewhere", i);
+        CHECK(device_of_item(offload, i) == i % 2, "item %d is elsewhere", i);
     }
     lastuse_offload_free(offload);
     ggml_free(m.ctx);
@@ -654,16 +655,16 @@ CASE(questions_without_an_answer) {
     separate_backends_init(&separate, 1);
     struct lastuse_offload *      offload = offload_of(&m, &separate, SIZE_MAX, new_params());
     struct lastuse_offload_memory memory    = { sizeof(memory), 0, 0, 0, 0, 0, 0, 0 };
-    CHECK(!lastuse_offload_memory_get(offload, 0, &memory), "nothing was placed");
+    CHECK(!lastuse_offload_device_report(offload, 0, &memory), "nothing was placed");
     CHECK(strstr(lastuse_last_error(), "lastuse_offload_solve first"), "%s", lastuse_last_error());
     CHECK(!lastuse_offload_buffer_ids(offload, 0, NULL, NULL), "nothing was placed");
     CHECK(strstr(lastuse_last_error(), "lastuse_offload_solve first"), "%s", lastuse_last_error());
     CHECK(lastuse_offload_solve(offload), "%s", lastuse_last_error());
     int device;
-    CHECK(lastuse_offload_item_rows(offload, 0, &device) == 0 && device == -1, "it has no rows");
-    CHECK(!lastuse_offload_memory_get(offload, 2, &memory), "there are two");
+    CHECK(rows_of_item(offload, 0, &device) == 0 && device == -1, "it has no rows");
+    CHECK(!lastuse_offload_device_report(offload, 2, &memory), "there are two");
     CHECK(strstr(lastuse_last_error(), "there is no device 2; there are 2"), "%s", lastuse_last_error());
-    CHECK(lastuse_offload_item_device(offload, N_ITEMS) == -1, "there are fewer");
+    CHECK(device_of_item(offload, N_ITEMS) == -1, "there are fewer");
     CHECK(strstr(lastuse_last_error(), "there is no item"), "%s", lastuse_last_error());
     CHECK(!lastuse_offload_buffer_ids(offload, 2, NULL, NULL), "there are two");
     CHECK(strstr(lastuse_last_error(), "there is no graph 2; there are 2"), "%s", lastuse_last_error());
@@ -674,7 +675,7 @@ CASE(questions_without_an_answer) {
     ggml_backend_sched_free(sched);
     // The offload is forgotten when something is added.
     lastuse_offload_add_graph(offload, m.graphs[0]);
-    CHECK(lastuse_offload_item_device(offload, 0) == -1, "placed without being asked");
+    CHECK(device_of_item(offload, 0) == -1, "placed without being asked");
     lastuse_offload_free(offload);
 
     struct lastuse_offload_params params = new_params();
@@ -689,41 +690,6 @@ CASE(questions_without_an_answer) {
     params.rule = (enum lastuse_offload_rule) 3;
     CHECK(lastuse_offload_new(&params) == NULL, "there is no such rule");
     CHECK(strstr(lastuse_last_error(), "params->rule is 3"), "%s", lastuse_last_error());
-    params                  = new_params();
-    params.max_measurements = -1;
-    CHECK(lastuse_offload_new(&params) == NULL, "less than none");
-    CHECK(strstr(lastuse_last_error(), "max_measurements is -1"), "%s", lastuse_last_error());
     ggml_free(m.ctx);
     separate_backends_free(&separate);
-}
-
-// The longest of the two caches that fits.
-CASE(longest_context_is_found) {
-    struct lastuse_offload_search search;
-    memset(&search, 0, sizeof(search));
-    search.struct_size = sizeof(search);
-    search.from        = 100;
-    search.to          = 100000;
-    search.step        = 256;
-    int tried          = 0;
-    while (lastuse_offload_longest(&search)) {
-        struct ggml_context *      ctx   = no_alloc_context(1024 * 1024);
-        struct ggml_tensor *       cache = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, WIDTH, (int64_t) search.length);
-        struct ggml_tensor *       x     = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, WIDTH, 8);
-        struct ggml_cgraph *       graph = ggml_new_graph(ctx);
-        struct lastuse_offload * offload = new_offload(NULL);
-        ggml_build_forward_expand(graph, ggml_soft_max(ctx, ggml_mul_mat(ctx, cache, x)));
-        add_device(offload, new_device("cpu", 3000000));
-        struct lastuse_offload_item item = new_item(cache);
-        item.kind                          = LASTUSE_OFFLOAD_KV;
-        lastuse_offload_add_item(offload, &item);
-        lastuse_offload_add_graph(offload, graph);
-        search.fits = lastuse_offload_solve(offload);
-        lastuse_offload_free(offload);
-        ggml_free(ctx);
-        tried++;
-    }
-    // A token takes 256 bytes of the cache and 32 of the product, which is computed in place; 2048 are the input.
-    CHECK(search.longest == (3000000 - 2048) / 288 / 256 * 256, "%llu", (unsigned long long) search.longest);
-    CHECK(tried < 15, "%d tried", tried);
 }

@@ -9,6 +9,7 @@
 #include "computing.h"
 #include "graph_fields.h"
 #include "lastuse.h"
+#include "reports.h"
 #include "separate_backends.h"
 
 #define NODES    8
@@ -78,14 +79,14 @@ static void no_graph_is_refused(int count) {
     struct chain             reserved = new_chain(sched, &separate, RESERVED);
     CHECK(ggml_backend_sched_reserve(sched, reserved.graph), "not reserved");
     ggml_free(reserved.ctx);
-    size_t plans = (size_t) lastuse_plan_count();
+    size_t plans = (size_t) plans_made();
     for (int64_t n = 1; n <= TOKENS; n++) {
         struct chain chain = new_chain(sched, &separate, n);
         CHECK(ggml_backend_sched_alloc_graph(sched, chain.graph), "%d backends, n = %d: not allocated", count, (int) n);
         compute_chain(sched, &chain, n);
         ggml_free(chain.ctx);
     }
-    plans = (size_t) lastuse_plan_count() - plans;
+    plans = (size_t) plans_made() - plans;
     // With one buffer, graphs that are much smaller than the reserved one have their own plans.
     CHECK(count == 1 || plans == 0, "%d backends: %zu plans for graphs that the reserved plan fits", count, plans);
     ggml_backend_sched_free(sched);

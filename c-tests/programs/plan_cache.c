@@ -13,6 +13,7 @@
 #include "lastuse.h"
 #include "plan_check.h"
 #include "random_graph.h"
+#include "reports.h"
 #include "splitmix.h"
 #include "transformer.h"
 
@@ -31,7 +32,7 @@ static struct need need_of(struct ggml_cgraph * graph) {
     dummy_buft_init(&dummy, "own", ALIGNMENT, 0);
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
     CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
-    struct need need = { lastuse_gallocr_wanted_size(galloc, 0), lastuse_gallocr_lower_bound(galloc, 0) };
+    struct need need = { plan_size_of(galloc, 0), lower_bound_of(galloc, 0) };
     ggml_gallocr_free(galloc);
     return need;
 }
@@ -58,16 +59,16 @@ static void reserve_in_turn(int count) {
         built[i] = transformer_new(SHAPES[i]);
         needs[i] = need_of(built[i].graph);
     }
-    uint64_t plans = lastuse_plan_count();
+    uint64_t plans = plans_made();
     for (int round = 0; round < 4 * count; round++) {
         int i = round % count;
         CHECK(ggml_gallocr_reserve(galloc, built[i].graph), "not reserved");
-        CHECK(lastuse_gallocr_wanted_size(galloc, 0) == needs[i].size, "the size is that of another graph");
-        CHECK(lastuse_gallocr_lower_bound(galloc, 0) == needs[i].lower_bound, "the bound is that of another graph");
+        CHECK(plan_size_of(galloc, 0) == needs[i].size, "the size is that of another graph");
+        CHECK(lower_bound_of(galloc, 0) == needs[i].lower_bound, "the bound is that of another graph");
         CHECK(ggml_gallocr_get_buffer_size(galloc, 0) >= size, "the buffer has shrunk");
         size = ggml_gallocr_get_buffer_size(galloc, 0);
     }
-    plans = lastuse_plan_count() - plans;
+    plans = plans_made() - plans;
     CHECK(plans == (uint64_t) count, "%llu plans for %d graphs", (unsigned long long) plans, count);
     ggml_gallocr_free(galloc);
     for (int i = 0; i < count; i++) {
@@ -109,7 +110,7 @@ CASE(shapes_in_turns_are_planned_once) {
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct built   rooms[REMEMBERED];
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
-    uint64_t       plans  = lastuse_plan_count();
+    uint64_t       plans  = plans_made();
     for (int round = 0; round < 3 * REMEMBERED; round++) {
         const int    i     = round % REMEMBERED;
         struct shape shape = { .layers = LARGE, .tokens = 64 - i, .past = 1 + 5 * i };
@@ -117,7 +118,7 @@ CASE(shapes_in_turns_are_planned_once) {
         CHECK(ggml_gallocr_alloc_graph(galloc, rooms[i].graph), "not allocated");
         CHECK_PLAN(rooms[i].graph, "in turns, %lld", (long long) round);
     }
-    plans = lastuse_plan_count() - plans;
+    plans = plans_made() - plans;
     CHECK(plans <= REMEMBERED, "%llu plans for %d shapes", (unsigned long long) plans, REMEMBERED);
     ggml_gallocr_free(galloc);
     for (int i = 0; i < REMEMBERED; i++) {
@@ -143,11 +144,11 @@ static size_t bytes_used(struct ggml_cgraph * graph, ggml_backend_buffer_t buffe
 
 // Allocates a graph without reserving it, which replaces no buffer, and returns the number of plans that were made.
 static uint64_t plans_for(ggml_gallocr_t galloc, struct built built, size_t held) {
-    uint64_t plans = lastuse_plan_count();
+    uint64_t plans = plans_made();
     CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == held, "the buffer was replaced");
     CHECK_PLAN(built.graph, "%lld plans before", (long long) plans);
-    return lastuse_plan_count() - plans;
+    return plans_made() - plans;
 }
 
 // A graph that the plan of a larger one fits is spread over the memory of that one, unless it has its own plan.
@@ -246,10 +247,10 @@ static void change_and_place(uint64_t seed, int n_types) {
         const char * what = random_graph_change(&g, &random);
         place(galloc, &g, &two, (seed + (uint64_t) i / 2) % 2 == 0, what);
     }
-    uint64_t plans = lastuse_plan_count();
+    uint64_t plans = plans_made();
     random_graph_drop_memory(&g);
     place(galloc, &g, &two, false, "nothing");
-    CHECK(lastuse_plan_count() == plans, "seed %llu: planned anew, and nothing has changed", (unsigned long long) seed);
+    CHECK(plans_made() == plans, "seed %llu: planned anew, and nothing has changed", (unsigned long long) seed);
     ggml_gallocr_free(galloc);
     random_graph_free(&g);
 }
@@ -275,7 +276,7 @@ CASE(plans_for_other_buffers_are_not_used) {
     int            ids[IDS];
     struct built   room   = transformer_new(SHAPES[0]);
     ggml_gallocr_t galloc = ggml_gallocr_new_n(two.types, 2);
-    uint64_t       plans  = lastuse_plan_count();
+    uint64_t       plans  = plans_made();
     for (int round = 0; round < 5 * KINDS; round++) {
         room = transformer_in(built_again(room), SHAPES[0]);
         CHECK(room.graph->n_nodes <= IDS, "more nodes than expected");
@@ -286,7 +287,7 @@ CASE(plans_for_other_buffers_are_not_used) {
         const char * wrong = plan_check_buffer_types(room.graph, two.types, ids, NULL);
         CHECK(wrong == NULL, "round %d: %s", round, wrong);
     }
-    plans = lastuse_plan_count() - plans;
+    plans = plans_made() - plans;
     CHECK(plans == KINDS, "%llu plans", (unsigned long long) plans);
     ggml_gallocr_free(galloc);
     built_free(room);
@@ -342,7 +343,7 @@ CASE(failures_leave_everything_usable) {
         rooms[i]  = transformer_in(built_again(rooms[i]), SHAPES[i]);
         if (splitmix64(&random) % 2 == 0) {
             CHECK(ggml_gallocr_reserve(galloc, rooms[i].graph) == fits, "round %d: %zu bytes", round, sizes[i]);
-            CHECK(lastuse_gallocr_wanted_size(galloc, 0) == sizes[i], "round %d: the size is that of another graph", round);
+            CHECK(plan_size_of(galloc, 0) == sizes[i], "round %d: the size is that of another graph", round);
         }
         if (splitmix64(&random) % 2 == 0) {
             CHECK(ggml_gallocr_alloc_graph(galloc, rooms[i].graph) == fits, "round %d: %zu bytes", round, sizes[i]);
@@ -429,7 +430,7 @@ static bool reserve_and_count(struct ggml_context * ctx, struct ggml_cgraph * gr
         CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
         CHECK(dummy.counts.get_alloc_size == queries, "%lld: a cached plan queries sizes again", number);
     }
-    bool is_optimal = lastuse_gallocr_wanted_size(galloc, 0) == lastuse_gallocr_lower_bound(galloc, 0);
+    bool is_optimal = plan_size_of(galloc, 0) == lower_bound_of(galloc, 0);
     ggml_gallocr_free(galloc);
     return is_optimal;
 }
@@ -472,13 +473,13 @@ CASE(parameters_that_determine_sizes_are_compared) {
     struct built   built  = transformer_new((struct shape) { .layers = 1, .tokens = 1, .past = 1 });
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
-    CHECK(lastuse_gallocr_wanted_size(galloc, 0) < EXTRA, "the graph is larger than the test believes");
+    CHECK(plan_size_of(galloc, 0) < EXTRA, "the graph is larger than the test believes");
     ask_for_more(built.graph, EXTRA);
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
-    CHECK(lastuse_gallocr_wanted_size(galloc, 0) > EXTRA, "a plan with too little memory is used");
+    CHECK(plan_size_of(galloc, 0) > EXTRA, "a plan with too little memory is used");
     ask_for_more(built.graph, 0);
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
-    CHECK(lastuse_gallocr_wanted_size(galloc, 0) < EXTRA, "a plan with too much memory is used");
+    CHECK(plan_size_of(galloc, 0) < EXTRA, "a plan with too much memory is used");
     ggml_gallocr_free(galloc);
     built_free(built);
 }
@@ -490,7 +491,7 @@ static size_t count_sizes_asked(struct dummy_buft * dummy, int32_t more) {
     size_t         before = dummy->counts.get_alloc_size;
     ask_for_more(built.graph, more);
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
-    bool is_larger = lastuse_gallocr_wanted_size(galloc, 0) > EXTRA;
+    bool is_larger = plan_size_of(galloc, 0) > EXTRA;
     CHECK(is_larger == (more > 0), "%d more bytes for each product give a buffer of the wrong size", (int) more);
     ggml_gallocr_free(galloc);
     built_free(built);
@@ -539,14 +540,14 @@ CASE(results_of_another_graph_are_recognized) {
     void *         data   = result->data;
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
-    uint64_t plans = lastuse_plan_count();
-    CHECK(ggml_gallocr_reserve(galloc, graph) && lastuse_plan_count() == plans, "it is planned again");
-    CHECK(ggml_gallocr_alloc_graph(galloc, graph) && lastuse_plan_count() == plans, "it is planned once more");
+    uint64_t plans = plans_made();
+    CHECK(ggml_gallocr_reserve(galloc, graph) && plans_made() == plans, "it is planned again");
+    CHECK(ggml_gallocr_alloc_graph(galloc, graph) && plans_made() == plans, "it is planned once more");
     CHECK_PLAN(graph, "a view of a result, %lld", (long long) (0));
     CHECK(result->data == data && view->data == data && output->data != NULL, "memory is not where it belongs");
     drop_memory(view);
     drop_memory(result);
-    CHECK(ggml_gallocr_reserve(galloc, graph) && lastuse_plan_count() == plans + 1, "lost memory is not noticed");
+    CHECK(ggml_gallocr_reserve(galloc, graph) && plans_made() == plans + 1, "lost memory is not noticed");
     ggml_gallocr_free(galloc);
     ggml_free(ctx);
     ggml_backend_buffer_free(buffer);

@@ -211,7 +211,7 @@ CASE(copies_are_reported_and_retained_tensors_are_not_among_them) {
         struct lastuse_recompute_params params = params_of(smallest_budget() * 5 / 4);
         struct lastuse_recompute_report report;
         params.progress  = count_progress;
-        params.copied    = note_copy;
+        params.callback    = note_copy;
         params.user_data = &copies;
         if (retains) {
             copies.kept       = silu;
@@ -236,7 +236,7 @@ CASE(dedicated_results_are_not_computed_again) {
     CHECK(lastuse_tensor_dedicate(galloc, silu, buffer), "%s", lastuse_last_error());
     struct lastuse_recompute_params params = params_of(smallest_budget() * 5 / 4);
     struct lastuse_recompute_report report;
-    params.copied    = note_copy;
+    params.callback    = note_copy;
     params.user_data = &copies;
     CHECK(recompute(&t, params, &report), "%s", lastuse_last_error());
     CHECK(copies.count > 0, "nothing is computed again");

@@ -11,6 +11,7 @@
 #include "mixed_training.h"
 #include "passes.h"
 #include "plan_check.h"
+#include "reports.h"
 
 static bool recompute(struct mixed_training * t, size_t budget, struct ggml_tensor ** retained, int count,
                       struct lastuse_recompute_report * report) {
@@ -46,16 +47,16 @@ static int try_training(ggml_backend_t cpu, uint64_t seed) {
     for (int i = 0; i < t.n_views && kept.count < MOST_KEPT; i++) {
         if (splitmix64(&random) % 2 == 0) {
             keep(&kept, t.views[i], truth.views[i], "the view");
-            CHECK(!before || lastuse_tensor_retain(galloc, t.views[i]), "%s", lastuse_last_error());
+            CHECK(!before || lastuse_tensor_retain(galloc, t.views[i], NULL), "%s", lastuse_last_error());
         }
     }
     bool met = recompute(&t, random_budget(limits, &random), kept.tensors, named ? kept.count : 0, &report);
     CHECK(met || named, "seed %llu: %s", (unsigned long long) seed, lastuse_last_error());
     if (splitmix64(&random) % 3 == 0) {
-        lastuse_graph_reorder(t.graph, ggml_backend_cpu_buffer_type(), 2000, NULL);
+        is_reordered(t.graph, ggml_backend_cpu_buffer_type(), 2000, NULL);
     }
     for (int i = 0; i < kept.count && !before; i++) {
-        CHECK(lastuse_tensor_retain(galloc, kept.tensors[i]), "%s", lastuse_last_error());
+        CHECK(lastuse_tensor_retain(galloc, kept.tensors[i], NULL), "%s", lastuse_last_error());
     }
     CHECK(ggml_gallocr_alloc_graph(galloc, t.graph), "seed %llu: not allocated", (unsigned long long) seed);
     CHECK_PLAN(t.graph, "seed %llu", (unsigned long long) seed);

@@ -16,6 +16,7 @@
 #include "own_memory.h"
 #include "plan_check.h"
 #include "random_graph.h"
+#include "reports.h"
 #include "training.h"
 #include "transformer.h"
 #include "upstream.h"
@@ -30,7 +31,7 @@ static ggml_gallocr_t allocate(struct ggml_cgraph * graph) {
 static bool reorder(struct ggml_cgraph * graph, struct lastuse_reorder_report * report) {
     *report = (struct lastuse_reorder_report){ .struct_size = sizeof(*report) };
     struct ggml_tensor * last    = graph->n_nodes > 0 ? graph->nodes[graph->n_nodes - 1] : NULL;
-    bool                 changed = lastuse_graph_reorder(graph, ggml_backend_cpu_buffer_type(), 0, report);
+    bool                 changed = is_reordered(graph, ggml_backend_cpu_buffer_type(), 0, report);
     CHECK(changed == (report->nodes_moved > 0), "%d nodes moved", report->nodes_moved);
     CHECK(changed == (report->lower_bound_after < report->lower_bound_before), "the bound is %zu after %zu",
           report->lower_bound_after, report->lower_bound_before);
@@ -41,9 +42,9 @@ static bool reorder(struct ggml_cgraph * graph, struct lastuse_reorder_report * 
 
 // The report has the size that the allocator then needs.
 static void check_report(ggml_gallocr_t galloc, struct lastuse_reorder_report report) {
-    size_t bound = lastuse_gallocr_lower_bound(galloc, 0);
+    size_t bound = lower_bound_of(galloc, 0);
     CHECK(report.lower_bound_after == bound, "the bound is %zu, not %zu", bound, report.lower_bound_after);
-    size_t size = lastuse_gallocr_wanted_size(galloc, 0);
+    size_t size = plan_size_of(galloc, 0);
     CHECK(report.size_after == size, "the size is %zu, not %zu", size, report.size_after);
 }
 
@@ -356,8 +357,8 @@ CASE(little_to_reorder) {
 CASE(report_and_type_may_be_missing) {
     struct training first  = training_new();
     struct training second = training_new();
-    CHECK(lastuse_graph_reorder(first.graph, NULL, 0, NULL), "the order stays");
-    CHECK(lastuse_graph_reorder(second.graph, ggml_backend_cpu_buffer_type(), 0, NULL), "the order stays");
+    CHECK(is_reordered(first.graph, NULL, 0, NULL), "the order stays");
+    CHECK(is_reordered(second.graph, ggml_backend_cpu_buffer_type(), 0, NULL), "the order stays");
     for (int i = 0; i < first.graph->n_nodes; i++) {
         struct ggml_tensor * a = first.graph->nodes[i];
         struct ggml_tensor * b = second.graph->nodes[i];
@@ -369,8 +370,8 @@ CASE(report_and_type_may_be_missing) {
 
 CASE(effort_is_a_limit) {
     struct training t = training_new();
-    CHECK(!lastuse_graph_reorder(t.graph, NULL, 1, NULL), "with an effort of one node the order changed");
-    CHECK(lastuse_graph_reorder(t.graph, NULL, 1000000, NULL), "the order stays");
+    CHECK(!is_reordered(t.graph, NULL, 1, NULL), "with an effort of one node the order changed");
+    CHECK(is_reordered(t.graph, NULL, 1000000, NULL), "the order stays");
     training_free(&t);
 }
 
@@ -382,9 +383,9 @@ CASE(graphs_built_alike_get_the_same_order) {
     CHECK(reorder(first.graph, &report) && reorder(other.graph, &report), "the order stays");
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(ggml_gallocr_reserve(galloc, first.graph), "not reserved");
-    uint64_t plans = lastuse_plan_count();
+    uint64_t plans = plans_made();
     CHECK(ggml_gallocr_alloc_graph(galloc, other.graph), "not allocated");
-    CHECK(lastuse_plan_count() == plans, "the reserved plan was not used");
+    CHECK(plans_made() == plans, "the reserved plan was not used");
     ggml_gallocr_free(galloc);
     training_free(&first);
     training_free(&other);

@@ -19,6 +19,7 @@
 #include "own_memory.h"
 #include "plan_check.h"
 #include "random_graph.h"
+#include "reports.h"
 #include "transformer.h"
 
 #define ALIGNMENT 64
@@ -99,10 +100,10 @@ static bool compare_random_graph(ggml_backend_t cpu, long long seed, struct rand
     check_same_order(reserved.graph, first, used.graph, second, seed);
 
     // The setting reaches the bytes that lastuse_graph_reorder reports for a graph that has not been moved.
-    size_t                        lower  = lastuse_gallocr_lower_bound(galloc, 0);
+    size_t                        lower  = lower_bound_of(galloc, 0);
     struct random_graph           other  = random_graph_new((uint64_t) seed, options);
     struct lastuse_reorder_report report = { .struct_size = sizeof(report) };
-    CHECK(lastuse_graph_reorder(other.graph, ggml_backend_cpu_buffer_type(), 0, &report) == moved, "seed %lld", seed);
+    CHECK(is_reordered(other.graph, ggml_backend_cpu_buffer_type(), 0, &report) == moved, "seed %lld", seed);
     CHECK(report.lower_bound_after == lower, "seed %lld: the bound is %zu, not %zu", seed, lower,
           report.lower_bound_after);
     random_graph_free(&other);
@@ -202,11 +203,11 @@ static bool compare_with_ids(ggml_backend_t cpu, long long seed, int again) {
     CHECK(ggml_gallocr_reserve_n(galloc, used.graph, used.node_buffer_ids, used.leaf_buffer_ids), "not reserved");
     bool moved = has_moved(used.graph, built);
     if (again > 0) {
-        uint64_t plans = lastuse_plan_count();
+        uint64_t plans = plans_made();
         int *    now   = ids_now(used.graph, built, used.node_buffer_ids);
         int *    ids   = again == 1 ? used.node_buffer_ids : now;
         CHECK(ggml_gallocr_reserve_n(galloc, used.graph, ids, used.leaf_buffer_ids), "not reserved again");
-        CHECK(lastuse_plan_count() == plans, "seed %lld: planned again", seed);
+        CHECK(plans_made() == plans, "seed %lld: planned again", seed);
         free(now);
     }
     CHECK(ggml_gallocr_alloc_graph(galloc, used.graph), "seed %lld: not allocated", seed);
@@ -271,15 +272,15 @@ CASE(other_sizes_get_the_order_that_was_reserved) {
     CHECK(!runs_in_turn(large) && !runs_in_turn(near) && !runs_in_turn(small), "there is nothing to move");
     CHECK(ggml_gallocr_reserve(galloc, large.b.graph), "not reserved");
     CHECK(runs_in_turn(large), "the order stays");
-    uint64_t plans = lastuse_plan_count();
+    uint64_t plans = plans_made();
     CHECK(ggml_gallocr_alloc_graph(galloc, near.b.graph), "not allocated");
     CHECK(runs_in_turn(near), "the order of the smaller graph stays");
-    CHECK(lastuse_plan_count() == plans, "the reserved plan was not used");
+    CHECK(plans_made() == plans, "the reserved plan was not used");
     CHECK_PLAN(near.b.graph, "%s", "the smaller graph");
     // It has its own plan, for that order.
     CHECK(ggml_gallocr_alloc_graph(galloc, small.b.graph), "not allocated");
     CHECK(runs_in_turn(small), "the order of the smallest graph stays");
-    CHECK(lastuse_plan_count() == plans + 1, "the smallest graph has no separate plan");
+    CHECK(plans_made() == plans + 1, "the smallest graph has no separate plan");
     CHECK_PLAN(small.b.graph, "%s", "the smallest graph");
     ggml_gallocr_free(galloc);
     built_free(large.b);
@@ -359,7 +360,7 @@ CASE(measuring_gives_the_size_that_is_reserved) {
     ggml_backend_buffer_type_t type   = ggml_backend_cpu_buffer_type();
     ggml_gallocr_t             galloc = ggml_gallocr_new(type);
     size_t                     size;
-    CHECK(lastuse_graph_measure(w.b.graph, &type, 1, NULL, NULL, &size, NULL), "not measured");
+    CHECK(lastuse_graph_measure(&w.b.graph, 1, &type, 1, NULL, NULL, &size, NULL), "not measured");
     CHECK(!has_moved(w.b.graph, built), "measuring moves nodes");
     CHECK(ggml_gallocr_reserve(galloc, w.b.graph), "not reserved");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == size && size < 2 * ggml_nbytes(w.wide[0]), "measured %zu", size);
@@ -374,7 +375,7 @@ CASE(orders_respect_what_is_retained_later) {
     struct branches again  = branches_new(100);
     ggml_gallocr_t  galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(ggml_gallocr_reserve(galloc, w.b.graph) && runs_in_turn(w), "the order stays");
-    CHECK(lastuse_tensor_retain_until(galloc, again.wide[0], again.wide[1]), "%s", lastuse_last_error());
+    CHECK(lastuse_tensor_retain(galloc, again.wide[0], again.wide[1]), "%s", lastuse_last_error());
     CHECK(ggml_gallocr_alloc_graph(galloc, again.b.graph), "not allocated");
     CHECK_PLAN(again.b.graph, "%s", "with a retained tensor");
     struct order order = order_of(again.b.graph);

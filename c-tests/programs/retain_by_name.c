@@ -9,6 +9,7 @@
 #include "lastuse.h"
 #include "own_memory.h"
 #include "plan_check.h"
+#include "reports.h"
 #include "retained_chain.h"
 #include "separate_backends.h"
 #include "training.h"
@@ -41,9 +42,9 @@ CASE(existing_and_later_allocators) {
     chain_compute(cpu, &chain, 0, CHAIN);
     CHECK(chain_holds(&chain, 1) && chain_holds(&chain, 3), "the values are there");
     set_retain("");
-    uint64_t plans = lastuse_plan_count();
+    uint64_t plans = plans_made();
     CHECK(allocate_again(before, &chain) == ONE, "nothing is retained");
-    CHECK(lastuse_plan_count() == plans, "the first plan is remembered");
+    CHECK(plans_made() == plans, "the first plan is remembered");
     ggml_gallocr_free(before);
     ggml_gallocr_free(later);
     chain_free(&chain);
@@ -107,7 +108,7 @@ CASE(registered_and_named) {
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     set_retain("hidden-1");
-    CHECK(lastuse_tensor_retain_until(galloc, chain.nodes[1], chain.nodes[1]), "%s", lastuse_last_error());
+    CHECK(lastuse_tensor_retain(galloc, chain.nodes[1], chain.nodes[1]), "%s", lastuse_last_error());
     CHECK(allocate_again(galloc, &chain) == ONE, "until it has run");
     CHECK(lastuse_tensor_release(galloc, chain.nodes[1]), "%s", lastuse_last_error());
     CHECK(allocate_again(galloc, &chain) == 2 * ONE, "by name");
@@ -120,7 +121,7 @@ CASE(measured_and_explained) {
     ggml_backend_buffer_type_t buft  = ggml_backend_cpu_buffer_type();
     set_retain("hidden-1");
     size_t size = 0;
-    CHECK(lastuse_graph_measure(chain.graph, &buft, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_graph_measure(&chain.graph, 1, &buft, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
     CHECK(size == 2 * ONE, "measured %zu", size);
     ggml_gallocr_t galloc = ggml_gallocr_new(buft);
     set_retain("hidden-1,hidden-4");
@@ -201,7 +202,7 @@ CASE(copies_of_retained_tensors_stay) {
         ggml_build_forward_expand(graph, ggml_sqr(ctx, copy));
         set_retain(is_retained ? "product" : "");
         struct lastuse_copies_report report = { .struct_size = sizeof(report) };
-        int removed = lastuse_graph_remove_copies(graph, ggml_backend_cpu_buffer_type(), &report);
+        int removed = copies_removed(graph, ggml_backend_cpu_buffer_type(), &report);
         CHECK(removed == 1 - is_retained, "%d copies are removed", removed);
         CHECK((copy->op == GGML_OP_CONT) == is_retained, "the copy is now %s", ggml_op_name(copy->op));
         ggml_free(ctx);
@@ -283,7 +284,7 @@ static void check_random_graph(ggml_backend_t cpu, uint64_t seed, int percent) {
     for (int i = 0; i < g.graph->n_nodes; i++) {
         is_retained[i] = (int) (splitmix64(&random) % 100) < percent;
         if (is_retained[i] && percent < 100) {
-            CHECK(lastuse_tensor_retain(galloc, g.graph->nodes[i]), "%s", lastuse_last_error());
+            CHECK(lastuse_tensor_retain(galloc, g.graph->nodes[i], NULL), "%s", lastuse_last_error());
         }
     }
     CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %llu was not allocated", (unsigned long long) seed);

@@ -7,6 +7,7 @@
 #include "cases.h"
 #include "graph_fields.h"
 #include "lastuse.h"
+#include "reports.h"
 #include "retained_chain.h"
 #include "separate_backends.h"
 #include "upstream.h"
@@ -22,11 +23,11 @@ static ggml_gallocr_t new_allocator(void) {
 }
 
 static void retain(ggml_gallocr_t galloc, struct ggml_tensor * t) {
-    CHECK(lastuse_tensor_retain(galloc, t), "%s", lastuse_last_error());
+    CHECK(lastuse_tensor_retain(galloc, t, NULL), "%s", lastuse_last_error());
 }
 
 static void retain_until(ggml_gallocr_t galloc, struct ggml_tensor * t, struct ggml_tensor * node) {
-    CHECK(lastuse_tensor_retain_until(galloc, t, node), "%s", lastuse_last_error());
+    CHECK(lastuse_tensor_retain(galloc, t, node), "%s", lastuse_last_error());
 }
 
 static void release(ggml_gallocr_t galloc, struct ggml_tensor * t) {
@@ -162,14 +163,14 @@ CASE(across_plans) {
     retain(galloc, small.nodes[2]);
     retain(galloc, large.nodes[0]);
     for (int round = 0; round < 3; round++) {
-        uint64_t plans = lastuse_plan_count();
+        uint64_t plans = plans_made();
         CHECK(allocate_again(galloc, small.graph) >= 2 * ONE, "round %d", round);
         chain_compute(cpu, &small, 0, CHAIN);
         check_held(&small, "0001001");
         CHECK(allocate_again(galloc, large.graph) == 8 * ONE, "round %d", round);
         chain_compute(cpu, &large, 0, CHAIN);
         check_held(&large, "0100001");
-        CHECK((lastuse_plan_count() == plans) == (round > 0), "round %d: the plans are remembered", round);
+        CHECK((plans_made() == plans) == (round > 0), "round %d: the plans are remembered", round);
     }
     ggml_gallocr_free(galloc);
     chain_free(&small);
@@ -181,7 +182,7 @@ CASE(across_plans) {
 CASE(changes_of_registrations) {
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t galloc = new_allocator();
-    uint64_t       plans  = lastuse_plan_count();
+    uint64_t       plans  = plans_made();
     for (int round = 0; round < 3; round++) {
         CHECK(allocate_again(galloc, chain.graph) == ONE, "nothing is retained");
         retain(galloc, chain.nodes[2]);
@@ -191,7 +192,7 @@ CASE(changes_of_registrations) {
         release(galloc, chain.nodes[2]);
         check_error(lastuse_tensor_release(galloc, chain.nodes[2]), "\"hidden-2\" is not retained by");
     }
-    CHECK(lastuse_plan_count() - plans == 3, "%llu plans", (unsigned long long) (lastuse_plan_count() - plans));
+    CHECK(plans_made() - plans == 3, "%llu plans", (unsigned long long) (plans_made() - plans));
     ggml_gallocr_free(galloc);
     chain_free(&chain);
 }
@@ -206,8 +207,8 @@ CASE(reservations) {
     CHECK(size == 2 * ONE, "measured %zu", size);
     CHECK(ggml_gallocr_reserve(galloc, chain.graph), "not reserved");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == 2 * ONE, "%zu", ggml_gallocr_get_buffer_size(galloc, 0));
-    uint64_t plans = lastuse_plan_count();
-    CHECK(allocate(galloc, chain.graph) == 2 * ONE && lastuse_plan_count() == plans, "planned again");
+    uint64_t plans = plans_made();
+    CHECK(allocate(galloc, chain.graph) == 2 * ONE && plans_made() == plans, "planned again");
     ggml_gallocr_free(galloc);
     chain_free(&chain);
 }
@@ -266,7 +267,7 @@ CASE(unusual_ends) {
     CHECK(allocate(galloc, chain.graph) == 2 * ONE, "not in the graph: to the end");
     retain_until(galloc, chain.nodes[2], chain.nodes[0]);
     CHECK(allocate_again(galloc, chain.graph) == ONE, "before the tensor: not retained");
-    check_error(lastuse_tensor_retain_until(galloc, chain.nodes[2], chain.input), "\"input\" is computed by no operation");
+    check_error(lastuse_tensor_retain(galloc, chain.nodes[2], chain.input), "\"input\" is computed by no operation");
     CHECK(allocate_again(galloc, chain.graph) == ONE, "the call has changed nothing");
     retain(galloc, other.nodes[1]);
     CHECK(allocate_again(galloc, chain.graph) == ONE, "a tensor of no graph: no effect");
@@ -301,8 +302,8 @@ CASE(explicit_writes_stay) {
 CASE(allocators_of_ggml) {
     struct chain   chain  = chain_of(WIDTH);
     ggml_gallocr_t galloc = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    check_error(lastuse_tensor_retain(galloc, chain.nodes[0]), "lastuse_tensor_retain: ");
-    check_error(lastuse_tensor_retain_until(galloc, chain.nodes[0], chain.nodes[1]), "lastuse_tensor_retain_until: ");
+    check_error(lastuse_tensor_retain(galloc, chain.nodes[0], NULL), "lastuse_tensor_retain: ");
+    check_error(lastuse_tensor_retain(galloc, chain.nodes[0], chain.nodes[1]), "lastuse_tensor_retain: ");
     check_error(lastuse_tensor_release(galloc, chain.nodes[0]), "lastuse_tensor_release: ");
     upstream_ggml_gallocr_free(galloc);
     chain_free(&chain);

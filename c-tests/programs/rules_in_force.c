@@ -12,6 +12,7 @@
 #include "ggml.h"
 #include "lastuse.h"
 #include "plan_check.h"
+#include "reports.h"
 #include "rule_graphs.h"
 #include "transformer.h"
 
@@ -291,7 +292,7 @@ CASE(wrong_words_are_refused) {
     size_t                    size   = size_with("ggml");
     CHECK(lastuse_gallocr_set(galloc, "rules", "ggml"), "ggml is known");
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
-    uint64_t plans = lastuse_plan_count();
+    uint64_t plans = plans_made();
     for (size_t i = 0; i < sizeof(WRONG) / sizeof(WRONG[0]); i++) {
         char text[64];
         snprintf(text, sizeof(text), "all,%s,views", WRONG[i]);
@@ -305,7 +306,7 @@ CASE(wrong_words_are_refused) {
         check_report(&log, WRONG[i]);
     }
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
-    CHECK(lastuse_plan_count() == plans, "the plan was forgotten");
+    CHECK(plans_made() == plans, "the plan was forgotten");
     CHECK(size_of(galloc) == size, "the rules of the allocator have changed");
     CHECK(size_by_default() == size_with("all"), "the rules of new allocators have changed");
     built_free(built);
@@ -318,14 +319,14 @@ CASE(rules_change_from_the_next_plan_on) {
     size_t         less   = size_with("all");
     size_t         more   = size_with("ggml");
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
-    CHECK(lastuse_gallocr_wanted_size(galloc, 0) == less, "all rules are on");
+    CHECK(plan_size_of(galloc, 0) == less, "all rules are on");
     CHECK(lastuse_gallocr_set(galloc, "rules", "ggml"), "ggml is known");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == less, "the buffer has changed before a new plan");
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == more, "the old plan was used");
     CHECK(lastuse_gallocr_set(galloc, "rules", "default"), "default is known");
     CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
-    CHECK(lastuse_gallocr_wanted_size(galloc, 0) == less, "the old plan was used");
+    CHECK(plan_size_of(galloc, 0) == less, "the old plan was used");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == more, "the buffer has shrunk");
     ggml_gallocr_free(galloc);
     built_free(built);

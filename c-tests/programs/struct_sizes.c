@@ -13,6 +13,7 @@
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
+#include "reports.h"
 
 #define LATER 64 // bytes that a later version has more
 #define OTHER 0xaa // what memory of others holds
@@ -114,9 +115,9 @@ static bool use_step_memory(void * given) {
 }
 
 static bool use_offload_params(void * given) {
-    struct lastuse_offload * placement = lastuse_offload_new(given);
-    lastuse_offload_free(placement);
-    return placement != NULL;
+    struct lastuse_offload * offload = lastuse_offload_new(given);
+    lastuse_offload_free(offload);
+    return offload != NULL;
 }
 
 static bool use_offload_device(void * given) {
@@ -129,12 +130,12 @@ static void fill_offload_device(void * all) {
 }
 
 static bool use_offload_memory(void * given) {
-    struct lastuse_offload *      placement = lastuse_offload_new(NULL);
+    struct lastuse_offload *      offload = lastuse_offload_new(NULL);
     struct lastuse_offload_device device    = { .struct_size = sizeof(device) };
     fill_offload_device(&device);
-    return lastuse_offload_add_device(placement, &device) == 0 &&
-           lastuse_offload_add_graph(placement, a_graph()) == 0 && lastuse_offload_solve(placement) &&
-           lastuse_offload_memory_get(placement, 0, given) &&
+    return lastuse_offload_add_device(offload, &device) == 0 &&
+           lastuse_offload_add_graph(offload, a_graph()) == 0 && lastuse_offload_solve(offload) &&
+           lastuse_offload_device_report(offload, 0, given) &&
            ((struct lastuse_offload_memory *) given)->budget == 100000;
 }
 
@@ -145,17 +146,6 @@ static void fill_offload_item(void * all) {
 
 static bool use_offload_item(void * given) {
     return lastuse_offload_add_item(lastuse_offload_new(NULL), given) == 0;
-}
-
-static void fill_offload_search(void * all) {
-    struct lastuse_offload_search * search = all;
-    search->from = search->step = 256;
-    search->to                  = 1024;
-}
-
-static bool use_offload_search(void * given) {
-    struct lastuse_offload_search * search = given;
-    return lastuse_offload_longest(search) && search->length == 1024;
 }
 
 static bool use_accounting_params(void * given) {
@@ -180,16 +170,16 @@ static bool use_context_params(void * given) {
 }
 
 static bool use_copies_report(void * given) {
-    return lastuse_graph_remove_copies(a_graph(), ggml_backend_cpu_buffer_type(), given) == 0;
+    return copies_removed(a_graph(), ggml_backend_cpu_buffer_type(), given) == 0;
 }
 
 static bool use_reorder_report(void * given) {
-    return !lastuse_graph_reorder(a_graph(), ggml_backend_cpu_buffer_type(), 0, given) &&
+    return !is_reordered(a_graph(), ggml_backend_cpu_buffer_type(), 0, given) &&
            ((struct lastuse_reorder_report *) given)->lower_bound_before > 0;
 }
 
 static bool use_stats(void * given) {
-    return lastuse_stats_get(given) && ((struct lastuse_stats *) given)->version == LASTUSE_STATS_VERSION;
+    return lastuse_stats_report(given);
 }
 
 static bool use_guard_params(void * given) {
@@ -214,14 +204,13 @@ static const struct sized STRUCTS[] = {
     SIZED(offload_device, reserve, fill_offload_device),
     SIZED(offload_memory, weights_size, NULL),
     SIZED(offload_item, kind, fill_offload_item),
-    SIZED(offload_search, longest, fill_offload_search),
     SIZED(accounting_params, n_graphs, NULL),
     SIZED(device_sums, weights, NULL),
     SIZED(context_params, address_space, NULL),
     SIZED(copies_report, removed, NULL),
     SIZED(reorder_report, lower_bound_after, NULL),
     SIZED(stats, plans, NULL),
-    SIZED(guard_params, next, NULL),
+    SIZED(guard_params, callback, NULL),
 };
 
 #define N_STRUCTS (sizeof(STRUCTS) / sizeof(STRUCTS[0]))

@@ -185,7 +185,7 @@ CASE(tilings_are_reported_and_tiles_are_named) {
     struct calls                calls  = { 0 };
     struct lastuse_tiling_params params = params_of(1024 * 1024 * 2);
     struct lastuse_tiling_report report;
-    params.tiled       = note_tiled;
+    params.callback       = note_tiled;
     params.progress  = note_progress;
     params.user_data = &calls;
     CHECK(tile(&b, params, &report), "%s", lastuse_last_error());
@@ -272,12 +272,12 @@ CASE(tensors_that_only_tiles_are_computed_of_are_refused) {
     struct lastuse_tiling_report report;
     ggml_backend_buffer_t       buffer = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 4 << 20);
     ggml_gallocr_t              galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(lastuse_tensor_retain(galloc, scores), "%s", lastuse_last_error());
+    CHECK(lastuse_tensor_retain(galloc, scores, NULL), "%s", lastuse_last_error());
     check_refused(&b, params_of(2 * 1024 * 1024), "the smallest needs");
     CHECK(lastuse_tensor_release(galloc, scores), "%s", lastuse_last_error());
     CHECK(tile(&b, params_of(2 * 1024 * 1024), &report) && report.n_tilings > 0, "%s", lastuse_last_error());
-    CHECK(!lastuse_tensor_retain(galloc, scores) && strstr(lastuse_last_error(), "only tiles") != NULL, "retained");
-    CHECK(!lastuse_tensor_retain_until(galloc, scores, b.results[0]), "retained");
+    CHECK(!lastuse_tensor_retain(galloc, scores, NULL) && strstr(lastuse_last_error(), "only tiles") != NULL, "retained");
+    CHECK(!lastuse_tensor_retain(galloc, scores, b.results[0]), "retained");
     CHECK(lastuse_tensor_dedicate(galloc, scores, buffer) == NULL && strstr(lastuse_last_error(), "only tiles") != NULL,
           "dedicated");
     struct ggml_tensor * elsewhere = ggml_dup_tensor(b.ctx, scores);

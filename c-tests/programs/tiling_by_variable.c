@@ -21,6 +21,7 @@
 #include "own_memory.h"
 #include "plan_check.h"
 #include "random_graph.h"
+#include "reports.h"
 #include "upstream.h"
 
 #define BUDGET (512 * 1024) // as in the first line; cases that need another one set it before they call anything
@@ -88,9 +89,9 @@ static void compare_large_graph(ggml_backend_t cpu, long long seed, enum way way
         CHECK(ggml_gallocr_reserve(galloc, reserved.graph), "seed %lld: not reserved", seed);
         CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == size, "seed %lld: not the %zu bytes measured", seed, size);
     }
-    uint64_t plans = lastuse_plan_count();
+    uint64_t plans = plans_made();
     CHECK(ggml_gallocr_alloc_graph(galloc, used.graph), "seed %lld: not allocated", seed);
-    CHECK(!reserves || lastuse_plan_count() == plans, "seed %lld: the reserved plan was not used", seed);
+    CHECK(!reserves || plans_made() == plans, "seed %lld: the reserved plan was not used", seed);
     CHECK_PLAN(used.graph, "seed %lld", seed);
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == report.size_after || way == IN_ANOTHER_ORDER, "seed %lld: %zu bytes, not %zu", seed,
           ggml_gallocr_get_buffer_size(galloc, 0), report.size_after);
@@ -287,11 +288,11 @@ CASE(a_thousand_calls_take_no_more_memory) {
         CHECK(is_cut(a.graph), "call %lld: not cut", i);
         if (i == 9) {
             before = bytes_in_use();
-            plans  = lastuse_plan_count();
+            plans  = plans_made();
         }
     }
     CHECK(bytes_in_use() < before + GROWTH, "%zu bytes became %zu", before, bytes_in_use());
-    CHECK(lastuse_plan_count() == plans, "equal graphs are planned again");
+    CHECK(plans_made() == plans, "equal graphs are planned again");
     ggml_gallocr_free(galloc);
     ggml_free(rooms[0]);
     ggml_free(rooms[1]);
@@ -481,7 +482,7 @@ CASE(tensors_wanted_after_the_cut_are_computed) {
         ggml_gallocr_t   galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
         CHECK(ggml_gallocr_reserve(galloc, a.graph) && is_cut(a.graph), "not reserved in tiles");
         bool accepted = dedicates ? lastuse_tensor_dedicate(galloc, a.scores, buffer) == a.scores
-                                  : lastuse_tensor_retain(galloc, a.scores);
+                                  : lastuse_tensor_retain(galloc, a.scores, NULL);
         CHECK(accepted, "%s", lastuse_last_error());
         CHECK(ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");
         CHECK(a.scores->data != NULL && !is_cut(a.graph), "only parts of the scores are computed");
@@ -590,7 +591,7 @@ CASE(retained_tensors_stay_whole) {
     set_budget(SCORES_BUDGET);
     struct attention a      = attention_new(512);
     ggml_gallocr_t   galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(lastuse_tensor_retain(galloc, a.scores), "%s", lastuse_last_error());
+    CHECK(lastuse_tensor_retain(galloc, a.scores, NULL), "%s", lastuse_last_error());
     CHECK(ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");
     CHECK(a.scores->data != NULL && a.scores->view_src == NULL, "the scores are no longer whole");
     CHECK(lastuse_tensor_release(galloc, a.scores), "%s", lastuse_last_error());
@@ -630,10 +631,10 @@ CASE(measuring_gives_the_size_that_is_reserved) {
     ggml_backend_buffer_type_t type   = ggml_backend_cpu_buffer_type();
     ggml_gallocr_t             galloc = ggml_gallocr_new(type);
     size_t                     size, lower;
-    CHECK(lastuse_graph_measure(a.graph, &type, 1, NULL, NULL, &size, &lower), "not measured");
+    CHECK(lastuse_graph_measure(&a.graph, 1, &type, 1, NULL, NULL, &size, &lower), "not measured");
     CHECK(!is_cut(a.graph) && size <= 2200 * 1024, "measuring changes the graph, or finds %zu bytes", size);
     CHECK(ggml_gallocr_reserve(galloc, a.graph), "not reserved");
-    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == size && lastuse_gallocr_lower_bound(galloc, 0) == lower,
+    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == size && lower_bound_of(galloc, 0) == lower,
           "%zu bytes, measured %zu", ggml_gallocr_get_buffer_size(galloc, 0), size);
     ggml_gallocr_free(galloc);
     ggml_free(a.ctx);

@@ -14,6 +14,7 @@
 #include "ggml.h"
 #include "lastuse.h"
 #include "plan_check.h"
+#include "reports.h"
 #include "transformer.h"
 #include "upstream.h"
 
@@ -93,7 +94,7 @@ static void check_same_as_upstream(ggml_backend_t cpu, struct built built, bool 
 static void alternate(struct placing * p, bool same_memory) {
     ggml_backend_t cpu   = new_cpu(1);
     struct built   room  = new_room();
-    uint64_t       plans = lastuse_plan_count();
+    uint64_t       plans = plans_made();
     for (int round = 0; round < ROUNDS; round++) {
         bool         reads_tokens = round % 2 == 0;
         struct built built        = graph_in(same_memory ? built_again(room) : new_room(), reads_tokens);
@@ -106,7 +107,7 @@ static void alternate(struct placing * p, bool same_memory) {
             built_free(built);
         }
     }
-    plans = lastuse_plan_count() - plans;
+    plans = plans_made() - plans;
     CHECK(plans == 2, "%llu plans for two graphs", (unsigned long long) plans);
     for (int i = 0; i < p->n_types; i++) {
         size_t count = p->dummies[i].counts.alloc_buffer;
@@ -246,7 +247,7 @@ static size_t size_with(const char * rules) {
     CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
     CHECK_PLAN(built.graph, "%s", rules);
     size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
-    CHECK(size == lastuse_gallocr_lower_bound(galloc, 0), "%zu bytes are more than are live", size);
+    CHECK(size == lower_bound_of(galloc, 0), "%zu bytes are more than are live", size);
     ggml_gallocr_free(galloc);
     built_free(built);
     return size;

@@ -53,8 +53,8 @@ static bool count_nodes(struct ggml_tensor * t, bool ask, void * user_data) {
 static void schedule(ggml_backend_t cpu, const struct random_graph * g, const struct random_graph * truth) {
     int                         counts[2] = { 0 };
     struct lastuse_guard_params params    = { .struct_size    = sizeof(params),
-                                              .next           = count_nodes,
-                                              .next_user_data = counts };
+                                              .callback           = count_nodes,
+                                              .user_data = counts };
     struct lastuse_guard *      guard     = lastuse_guard_new(&params);
     CHECK(guard != NULL, "%s", lastuse_last_error());
     ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 4096, false, false);

@@ -5,6 +5,7 @@
 #include "ggml-backend.h"
 #include "graph_fields.h"
 #include "lastuse.h"
+#include "reports.h"
 
 static inline int left_of(const struct lastuse_copies_report * r) {
     return r->left_type + r->left_producer + r->left_readers + r->left_part + r->left_layout + r->left_order +
@@ -30,7 +31,7 @@ static inline struct lastuse_copies_report remove_copies(struct ggml_cgraph * gr
     struct lastuse_copies_report report  = { .struct_size = sizeof(report) };
     int                          before  = count_copies(graph);
     int                          n_nodes = graph->n_nodes;
-    int                          removed = lastuse_graph_remove_copies(graph, buft, &report);
+    int                          removed = copies_removed(graph, buft, &report);
     CHECK(removed == report.removed && report.struct_size == sizeof(report), "%d and %d", removed, report.removed);
     CHECK(removed + left_of(&report) == before, "%d of %d copies are reported", removed + left_of(&report), before);
     CHECK(count_copies(graph) == before - removed, "%d of %d copies are there", count_copies(graph), before);

@@ -2,15 +2,19 @@
 #pragma once
 
 #include "ggml-alloc.h"
+#include "reports.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-const char * lastuse_version(void) __attribute__((weak));
-bool         lastuse_enabled(void) __attribute__((weak));
-uint64_t     lastuse_plan_count(void) __attribute__((weak));
-size_t       lastuse_gallocr_lower_bound(ggml_gallocr_t galloc, int buffer_id) __attribute__((weak));
+#pragma weak lastuse_version
+#pragma weak lastuse_enabled
+#pragma weak lastuse_stats_report
+#pragma weak lastuse_gallocr_report
+#pragma weak lastuse_graph_remove_copies
+#pragma weak lastuse_graph_reorder
+#pragma weak lastuse_offload_item_report
 
 static inline bool lastuse_is_allocating(void) {
     return lastuse_version != NULL && lastuse_enabled != NULL && lastuse_enabled();

@@ -1,4 +1,5 @@
 #include "method.h"
+#include "reports.h"
 
 #include "check.h"
 #include "lastuse.h"
@@ -115,7 +116,7 @@ static void free_dedicated(struct computed_graph * g) {
 
 static void order(struct ggml_context * ctx, struct ggml_cgraph * graph) {
     (void) ctx;
-    lastuse_graph_reorder(graph, ggml_backend_cpu_buffer_type(), 0, NULL);
+    is_reordered(graph, ggml_backend_cpu_buffer_type(), 0, NULL);
 }
 
 // steps: a part of the graph is computed at a time
@@ -164,7 +165,7 @@ static void recompute(struct ggml_context * ctx, struct ggml_cgraph * graph) {
     }
     struct ggml_backend_buffer_type * type = ggml_backend_cpu_buffer_type();
     size_t                            size = 0;
-    CHECK(lastuse_graph_measure(graph, &type, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_graph_measure(&graph, 1, &type, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
     struct lastuse_recompute_params params = {
         .struct_size = sizeof(params), .budget = size / 100 * BUDGET_PERCENT, .buft = type,
     };

@@ -55,7 +55,7 @@ void example_of_lastuse_graph_remove_copies(struct ggml_context * ctx, ggml_back
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, ggml_cpy(ctx, keys, slots));
     struct lastuse_copies_report report = { sizeof(report) };
-    GGML_ASSERT(lastuse_graph_remove_copies(graph, NULL, &report) == 1);
+    GGML_ASSERT(lastuse_graph_remove_copies(graph, NULL, &report) && report.removed == 1);
     GGML_ASSERT(report.bytes_removed == ggml_nbytes(keys));
     GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
     GGML_ASSERT(((float *) cache->data)[4*8] == 2.0f && keys->data == slots->data); // the product was written there
@@ -76,7 +76,8 @@ void example_of_lastuse_graph_reorder(struct ggml_context * ctx, ggml_backend_t 
     struct lastuse_reorder_report report;
     memset(&report, 0, sizeof(report));
     report.struct_size = sizeof(report);
-    if (lastuse_graph_reorder(graph, ggml_backend_get_default_buffer_type(backend), 0, &report)) {
+    struct lastuse_reorder_params params = { sizeof(params), ggml_backend_get_default_buffer_type(backend) };
+    if (lastuse_graph_reorder(graph, &params, &report)) {
         GGML_ASSERT(report.size_after < report.size_before * 3 / 4); // one after the other
     }
     GGML_ASSERT(report.nodes_moved > 0 || !lastuse_enabled());

@@ -11,7 +11,7 @@
 #include "ggml.h"
 #include "lastuse.h"
 
-void example_of_lastuse_placement_new(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_offload_new(struct ggml_context * ctx, ggml_backend_t backend) {
     struct lastuse_offload_params params;
     memset(&params, 0, sizeof(params));
     params.struct_size = sizeof(params);
@@ -21,7 +21,7 @@ void example_of_lastuse_placement_new(struct ggml_context * ctx, ggml_backend_t 
     lastuse_offload_free(offload);
 }
 
-void example_of_lastuse_placement_add_device(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_offload_add_device(struct ggml_context * ctx, ggml_backend_t backend) {
     struct lastuse_offload *      offload = lastuse_offload_new(NULL);
     struct lastuse_offload_device device;
     memset(&device, 0, sizeof(device));
@@ -38,7 +38,7 @@ void example_of_lastuse_placement_add_device(struct ggml_context * ctx, ggml_bac
     lastuse_offload_free(offload);
 }
 
-void example_of_lastuse_placement_add_item(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_offload_add_item(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // nothing has memory yet
     struct ggml_tensor * weight = ggml_new_tensor_2d(ctx, GGML_TYPE_F16, 4096, 4096);
     ggml_set_name(weight, "blk.7.ffn_up.weight"); // says the layer and the class
@@ -56,7 +56,7 @@ void example_of_lastuse_placement_add_item(struct ggml_context * ctx, ggml_backe
     ggml_set_no_alloc(ctx, false);
 }
 
-void example_of_lastuse_placement_add_graph(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_offload_add_graph(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // nothing has memory yet
     struct lastuse_offload * offload = lastuse_offload_new(NULL);
     for (int i = 0; i < 2; i++) {
@@ -69,7 +69,7 @@ void example_of_lastuse_placement_add_graph(struct ggml_context * ctx, ggml_back
     ggml_set_no_alloc(ctx, false);
 }
 
-void example_of_lastuse_placement_solve(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_offload_solve(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // nothing has memory yet
     struct ggml_tensor * weight = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 256, 256);
     struct ggml_tensor * input  = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 256, 4);
@@ -97,12 +97,13 @@ void example_of_lastuse_placement_solve(struct ggml_context * ctx, ggml_backend_
         fprintf(stderr, "%s\n", lastuse_last_error());
         abort();
     }
-    GGML_ASSERT(lastuse_offload_item_device(offload, index) == gpu);
+    struct lastuse_offload_place place = { sizeof(place) };
+    GGML_ASSERT(lastuse_offload_item_report(offload, index, &place) && place.device == gpu);
     lastuse_offload_free(offload);
     ggml_set_no_alloc(ctx, false);
 }
 
-void example_of_lastuse_placement_item_device(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_offload_item_report(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // nothing has memory yet
     struct ggml_tensor * weight = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
     struct ggml_cgraph * graph  = ggml_new_graph(ctx);
@@ -120,14 +121,15 @@ void example_of_lastuse_placement_item_device(struct ggml_context * ctx, ggml_ba
     item.tensor      = weight;
     int index = lastuse_offload_add_item(offload, &item);
     lastuse_offload_add_graph(offload, graph);
-    GGML_ASSERT(lastuse_offload_item_device(offload, index) == -1);
+    struct lastuse_offload_place place = { sizeof(place) };
+    GGML_ASSERT(!lastuse_offload_item_report(offload, index, &place));
     GGML_ASSERT(lastuse_offload_solve(offload));
-    GGML_ASSERT(lastuse_offload_item_device(offload, index) == 0);
+    GGML_ASSERT(lastuse_offload_item_report(offload, index, &place) && place.device == 0);
     lastuse_offload_free(offload);
     ggml_set_no_alloc(ctx, false);
 }
 
-void example_of_lastuse_placement_item_rows(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_offload_item_rows(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // nothing has memory yet
     struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
@@ -156,12 +158,13 @@ void example_of_lastuse_placement_item_rows(struct ggml_context * ctx, ggml_back
     lastuse_offload_add_graph(offload, graph);
     GGML_ASSERT(lastuse_offload_solve(offload));
     int gpu;
-    GGML_ASSERT(lastuse_offload_item_rows(offload, 0, &gpu) == 512 && gpu == 0);
+    struct lastuse_offload_place place = { sizeof(place) };
+    GGML_ASSERT(lastuse_offload_item_report(offload, 0, &place) && place.n_rows == 512 && place.rows_device == 0);
     lastuse_offload_free(offload);
     ggml_set_no_alloc(ctx, false);
 }
 
-void example_of_lastuse_placement_memory_get(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_offload_device_report(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // nothing has memory yet
     struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
@@ -179,13 +182,13 @@ void example_of_lastuse_placement_memory_get(struct ggml_context * ctx, ggml_bac
     struct lastuse_offload_memory memory;
     memset(&memory, 0, sizeof(memory));
     memory.struct_size = sizeof(memory);
-    GGML_ASSERT(lastuse_offload_memory_get(offload, 0, &memory));
+    GGML_ASSERT(lastuse_offload_device_report(offload, 0, &memory));
     GGML_ASSERT(memory.compute_size > 0 && memory.total_size == memory.compute_size && memory.total_size <= 100000);
     lastuse_offload_free(offload);
     ggml_set_no_alloc(ctx, false);
 }
 
-void example_of_lastuse_placement_buffer_ids(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_offload_buffer_ids(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // nothing has memory yet
     struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
     ggml_set_input(input);
@@ -217,7 +220,7 @@ void example_of_lastuse_placement_buffer_ids(struct ggml_context * ctx, ggml_bac
     ggml_set_no_alloc(ctx, false);
 }
 
-void example_of_lastuse_placement_apply(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_offload_apply(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // nothing has memory yet
     struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
     ggml_set_input(input);
@@ -236,7 +239,7 @@ void example_of_lastuse_placement_apply(struct ggml_context * ctx, ggml_backend_
     struct lastuse_offload_memory memory;
     memset(&memory, 0, sizeof(memory));
     memory.struct_size = sizeof(memory);
-    GGML_ASSERT(lastuse_offload_memory_get(offload, 0, &memory));
+    GGML_ASSERT(lastuse_offload_device_report(offload, 0, &memory));
 
     ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, 64, false, true);
     GGML_ASSERT(lastuse_offload_apply(offload, 0, sched));
@@ -247,21 +250,6 @@ void example_of_lastuse_placement_apply(struct ggml_context * ctx, ggml_backend_
     ggml_set_no_alloc(ctx, false);
 }
 
-void example_of_lastuse_placement_longest(struct ggml_context * ctx, ggml_backend_t backend) {
-    struct lastuse_offload_search search;
-    memset(&search, 0, sizeof(search));
-    search.struct_size = sizeof(search);
-    search.from        = 256;
-    search.to          = 131072;
-    search.step        = 256;
-    while (lastuse_offload_longest(&search)) {
-        // A program builds the graphs for this length, adds them to a new planner with the caches and weights, and
-        // takes what lastuse_offload_solve returns.
-        search.fits = search.length <= 5000;
-    }
-    GGML_ASSERT(search.longest == 4864);
-}
-
-void example_of_lastuse_placement_free(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_offload_free(struct ggml_context * ctx, ggml_backend_t backend) {
     lastuse_offload_free(NULL);
 }

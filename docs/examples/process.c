@@ -25,7 +25,7 @@ void example_of_lastuse_last_error(struct ggml_context * ctx, ggml_backend_t bac
     GGML_ASSERT(strncmp(lastuse_last_error(), "ggml_dependency: ", 17) == 0);
 }
 
-void example_of_lastuse_plan_count(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_stats_report(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
     struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
     ggml_set_input(input);
@@ -34,16 +34,13 @@ void example_of_lastuse_plan_count(struct ggml_context * ctx, ggml_backend_t bac
 
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
     GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
-    uint64_t plans = lastuse_plan_count();
+    struct lastuse_stats reserved = { sizeof(reserved) };
+    struct lastuse_stats stats    = { sizeof(stats) };
+    bool is_enabled = lastuse_stats_report(&reserved);
     GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-    GGML_ASSERT(lastuse_plan_count() == plans); // the graph matches the cached plan
-    ggml_gallocr_free(galloc);
-}
-
-void example_of_lastuse_stats_get(struct ggml_context * ctx, ggml_backend_t backend) {
-    struct lastuse_stats stats = { sizeof(stats) };
-    if (lastuse_stats_get(&stats)) {
-        printf("%d allocators hold %.1f MiB\n", (int) stats.allocators, (double) stats.bytes / (1024 * 1024));
-        GGML_ASSERT(stats.version == LASTUSE_STATS_VERSION);
+    if (is_enabled && lastuse_stats_report(&stats)) {
+        GGML_ASSERT(stats.plans == reserved.plans); // the graph matches the cached plan
+        printf("%zu allocators hold %.1f MiB\n", stats.allocators, (double) stats.bytes / (1024 * 1024));
     }
+    ggml_gallocr_free(galloc);
 }

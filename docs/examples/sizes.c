@@ -20,7 +20,7 @@ void example_of_lastuse_graph_measure(struct ggml_context * ctx, ggml_backend_t 
 
     struct ggml_backend_buffer_type * type = ggml_backend_get_default_buffer_type(backend);
     size_t size, lower_bound;
-    if (!lastuse_graph_measure(graph, &type, 1, NULL, NULL, &size, &lower_bound)) {
+    if (!lastuse_graph_measure(&graph, 1, &type, 1, NULL, NULL, &size, &lower_bound)) {
         fprintf(stderr, "%s\n", lastuse_last_error());
         abort();
     }
@@ -28,51 +28,34 @@ void example_of_lastuse_graph_measure(struct ggml_context * ctx, ggml_backend_t 
     GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
     GGML_ASSERT(ggml_gallocr_get_buffer_size(galloc, 0) == size && lower_bound <= size);
     ggml_gallocr_free(galloc);
+
+    struct ggml_cgraph * graphs[2] = { graph, ggml_new_graph(ctx) }; // such as those of a prompt and of a token
+    ggml_build_forward_expand(graphs[1], ggml_sqr(ctx, input));
+    size_t both;
+    GGML_ASSERT(lastuse_graph_measure(graphs, 2, &type, 1, NULL, NULL, &both, NULL) && both >= size);
 }
 
-void example_of_lastuse_graph_measure_many(struct ggml_context * ctx, ggml_backend_t backend) {
-    ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-    struct ggml_cgraph * graphs[2];
-    for (int i = 0; i < 2; i++) {
-        struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, i == 0 ? 512 : 1);
-        ggml_set_input(input);
-        graphs[i] = ggml_new_graph(ctx);
-        ggml_build_forward_expand(graphs[i], ggml_soft_max(ctx, input));
-    }
-    struct ggml_backend_buffer_type * type = ggml_backend_get_default_buffer_type(backend);
-    size_t both, prompt;
-    if (lastuse_graph_measure_many(graphs, 2, &type, 1, NULL, NULL, &both, NULL)) {
-        GGML_ASSERT(lastuse_graph_measure(graphs[0], &type, 1, NULL, NULL, &prompt, NULL) && both == prompt);
-    }
-}
-
-void example_of_lastuse_gallocr_lower_bound(struct ggml_context * ctx, ggml_backend_t backend) {
+void example_of_lastuse_gallocr_report(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
     struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
     ggml_set_input(input);
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_sqr(ctx, input)));
+    struct ggml_tensor * huge = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, (int64_t) 1 << 50);
+    ggml_set_input(huge);
+    struct ggml_cgraph * too_large = ggml_new_graph(ctx);
+    ggml_build_forward_expand(too_large, ggml_sum(ctx, huge));
 
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
     GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
-    size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
-    size_t lower_bound = lastuse_gallocr_lower_bound(galloc, 0);
-    GGML_ASSERT(lower_bound <= size);
-    printf("%zu bytes, of which a better plan could save %zu at most\n", size, size - lower_bound);
-    ggml_gallocr_free(galloc);
-}
-
-void example_of_lastuse_gallocr_wanted_size(struct ggml_context * ctx, ggml_backend_t backend) {
-    ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-    struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, (int64_t) 1 << 50); // far too large
-    ggml_set_input(input);
-    struct ggml_cgraph * graph = ggml_new_graph(ctx);
-    ggml_build_forward_expand(graph, ggml_sum(ctx, input));
-
-    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-    GGML_ASSERT(!ggml_gallocr_reserve(galloc, graph));
-    fprintf(stderr, "%zu bytes are needed\n", lastuse_gallocr_wanted_size(galloc, 0));
-    GGML_ASSERT(!lastuse_enabled() || lastuse_gallocr_wanted_size(galloc, 0) > ggml_nbytes(input));
+    struct lastuse_gallocr_sizes sizes = { sizeof(sizes) };
+    if (lastuse_gallocr_report(galloc, 0, &sizes)) { // false if lastuse is not enabled
+        GGML_ASSERT(sizes.lower_bound <= sizes.size);
+        printf("%zu bytes, of which a better plan could save %zu at most\n", sizes.size, sizes.size - sizes.lower_bound);
+        GGML_ASSERT(!ggml_gallocr_reserve(galloc, too_large));
+        GGML_ASSERT(lastuse_gallocr_report(galloc, 0, &sizes) && sizes.plan_size > ggml_nbytes(huge));
+        printf("%zu bytes are needed\n", sizes.plan_size);
+    }
     ggml_gallocr_free(galloc);
 }
 

@@ -15,7 +15,6 @@ use super::struct_size::{required_struct, sized_struct};
 /// What devices hold at a moment: made by lastuse_accounting_new.
 // Without repr(C): the header then declares a struct that is never defined, and an array of length 0 is no C.
 #[derive(Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_accounting([u8; 0]);
 
 /// What a `lastuse_accounting` points to.
@@ -29,7 +28,6 @@ pub(super) struct Held {
 /// Parameters of lastuse_accounting_new.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_accounting_params {
     /// sizeof(struct lastuse_accounting_params).
     pub struct_size: usize,

@@ -9,15 +9,14 @@ use crate::report::accounting::AccountingFormat;
 
 use super::abort::{abort_on_panic, required};
 use super::accounting::{Held, lastuse_accounting};
-use super::explain::c_string;
 use super::last_error::{fail, set_last_error};
+use super::process::c_string;
 use super::struct_size::{required_struct, sized_struct};
 
 /// The bytes of one device by what they are for: lastuse_accounting_device. weights + kv + compute + other + rounding
 /// = total: the bytes that its buffer types were asked for.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_device_sums {
     /// sizeof(struct lastuse_device_sums).
     pub struct_size: usize,

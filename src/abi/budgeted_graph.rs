@@ -1,7 +1,6 @@
 //! What the passes that make a graph fit a budget have in common: a ggml whose plans are by lastuse, tensors to retain,
 //! structs with parameters and results.
 
-use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use crate::ggml::{
@@ -78,8 +77,7 @@ pub(super) unsafe fn served_runtime(
 ///
 /// # Safety
 /// `list` points to as many live tensors as `count` states.
-pub(super) unsafe fn retained<'g>(function: &str, list: *const *mut ggml_tensor, count: c_int) -> Vec<TensorRef<'g>> {
-    let count = usize::try_from(count).unwrap_or(0);
+pub(super) unsafe fn retained<'g>(function: &str, list: *const *mut ggml_tensor, count: usize) -> Vec<TensorRef<'g>> {
     if count == 0 {
         return Vec::new();
     }

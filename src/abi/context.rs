@@ -17,7 +17,6 @@ use super::struct_size::{callers_struct, sized_struct};
 /// When the tensors of a context get their memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub enum lastuse_context_kind {
     /// For weights, inputs and caches: in host memory when made, or in a given buffer type when first needed.
     LASTUSE_CONTEXT_IMMEDIATE = 0,
@@ -28,7 +27,6 @@ pub enum lastuse_context_kind {
 /// Parameters of lastuse_context_new.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_context_params {
     /// sizeof(struct lastuse_context_params).
     pub struct_size: usize,

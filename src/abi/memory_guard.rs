@@ -21,22 +21,20 @@ const STATUS_FAILED: i32 = -1;
 /// Checks the memory of graphs while a scheduler runs them: made by lastuse_guard_new.
 // Without repr(C): the header then declares a struct that is never defined, and an array of length 0 is no C.
 #[derive(Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_guard([u8; 0]);
 
 /// Parameters of lastuse_guard_new.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_guard_params {
     /// sizeof(struct lastuse_guard_params).
     pub struct_size: usize,
     /// Words of lastuse_set("verify", ...), of which "weights" and "no-custom" affect a guard; NULL: none.
     pub words: *const c_char,
     /// A callback of the program, called as it would be without the guard; or NULL.
-    pub next: Option<unsafe extern "C" fn(t: *mut ggml_tensor, ask: bool, user_data: *mut c_void) -> bool>,
-    /// The last argument of next.
-    pub next_user_data: *mut c_void,
+    pub callback: Option<unsafe extern "C" fn(t: *mut ggml_tensor, ask: bool, user_data: *mut c_void) -> bool>,
+    /// The last argument of callback.
+    pub user_data: *mut c_void,
 }
 
 sized_struct!(lastuse_guard_params);
@@ -50,8 +48,8 @@ sized_struct!(lastuse_guard_params);
 /// may be NULL. Returns NULL if a word is unknown or lastuse does not know the layout of this ggml.
 ///
 /// # Safety
-/// `params` is NULL or points to struct_size bytes, with `words` NULL or a string that ends in NUL; `next` is NULL, or
-/// may be called with `next_user_data` as long as the guard is used.
+/// `params` is NULL or points to struct_size bytes, with `words` NULL or a string that ends in NUL; `callback` is NULL, or
+/// may be called with `user_data` as long as the guard is used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_guard_new(params: *const lastuse_guard_params) -> *mut lastuse_guard {
     const NAME: &str = "lastuse_guard_new";
@@ -63,15 +61,15 @@ pub unsafe extern "C" fn lastuse_guard_new(params: *const lastuse_guard_params) 
         // SAFETY: a string, as the caller guarantees.
         let verify = if words.is_null() { Some(Verify::default()) } else { unsafe { parse_verify(NAME, words) } };
         let Some(verify) = verify else { return null_mut() };
-        let user_data = params.map_or(null_mut(), |params| params.next_user_data);
-        let next = params.and_then(|params| params.next).map(|function| NextCallback { function, user_data });
+        let user_data = params.map_or(null_mut(), |params| params.user_data);
+        let next = params.and_then(|params| params.callback).map(|function| NextCallback { function, user_data });
         into_handle(MemoryGuard::new(runtime, verify, next))
     })
 }
 
 /// Runs a guard before (ask is true) and after each node. Not called by the program: it is passed to
 /// ggml_backend_sched_set_eval_callback, with the guard as user data. Returns true, so that each node is computed
-/// alone; false after a node for which params->next returns false, and in params->next of the same guard. Aborts if an
+/// alone; false after a node for which params->callback returns false, and in params->callback of the same guard. Aborts if an
 /// operation has written memory that it must not write.
 ///
 /// # Safety
@@ -90,7 +88,7 @@ pub unsafe extern "C" fn lastuse_guard_eval(t: *mut ggml_tensor, ask: bool, guar
     })
 }
 
-/// Frees a guard; does nothing for NULL. In its callback params->next nothing is freed.
+/// Frees a guard; does nothing for NULL. In its callback params->callback nothing is freed.
 ///
 /// # Safety
 /// `guard` is NULL, or comes from lastuse_guard_new and is not used afterwards, by a scheduler either.

@@ -4,6 +4,8 @@
 //! makes one call and returns a C result. Where ggml aborts, it aborts through `ggml_abort`. Only the functions and
 //! types of the interface are `pub`: cbindgen reads no others.
 
+#![allow(non_camel_case_types, reason = "types of C")]
+
 // How a call fails.
 mod abort;
 mod last_error;
@@ -14,8 +16,9 @@ mod handle;
 mod buffer_ids;
 mod enabled;
 mod ggml_of_arguments;
-mod budgeted_graph;
 mod graph_allocator;
+mod call;
+mod budgeted_graph;
 
 // ggml-alloc.h.
 mod context_tensors;
@@ -23,30 +26,21 @@ mod gallocr;
 mod gallocr_new;
 mod tallocr;
 
-// lastuse.h: one allocator.
-mod explain;
-mod gallocr_size;
-
-// lastuse.h: the process.
+// lastuse.h: the process, and what it writes down.
+mod process;
 mod accounting;
 mod accounting_report;
-mod dump;
-mod process;
-mod retain;
 mod set_accounting;
-mod settings;
-mod stats;
+mod dump;
 
 // lastuse.h: contexts, tensors and graphs.
 mod context;
+mod inspect;
+mod tensor;
 mod dedicate;
-mod dependency;
-mod measure;
-mod remove_copies;
-mod reorder;
+mod passes;
 mod recompute;
 mod tiling;
-mod set_output;
 mod steps;
 mod steps_report;
 
@@ -56,7 +50,6 @@ mod offload_device;
 mod offload_item;
 mod offload_numbers;
 mod offload_graph;
-mod offload_longest;
 
 // lastuse.h: checks.
 mod verify;

@@ -18,13 +18,11 @@ use super::struct_size::{callers_struct, sized_struct};
 /// Devices, what is placed on them, and the result: made by lastuse_offload_new.
 // Without repr(C): the header then declares a struct that is never defined, and an array of length 0 is no C.
 #[derive(Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_offload([u8; 0]);
 
 /// In which order tensors are placed while there is room.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub enum lastuse_offload_order {
     /// What gains most for its bytes first; what does not fit is left out.
     LASTUSE_OFFLOAD_BY_BENEFIT = 0,
@@ -38,7 +36,6 @@ pub enum lastuse_offload_order {
 /// Where intermediates are, given where weights and caches are.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub enum lastuse_offload_rule {
     /// Where ggml_backend_sched puts them.
     LASTUSE_OFFLOAD_SCHEDULER = 0,
@@ -51,7 +48,6 @@ pub enum lastuse_offload_rule {
 /// Parameters of lastuse_offload_new.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_offload_params {
     /// sizeof(struct lastuse_offload_params).
     pub struct_size: usize,
@@ -66,19 +62,19 @@ pub struct lastuse_offload_params {
     /// The program allocates its graphs by lastuse_offload_buffer_ids, so that no scheduler adds copies.
     pub direct: bool,
     /// The most offload plans that are measured; 0 is the default of 1000.
-    pub max_measurements: c_int,
+    pub max_measurements: usize,
     /// Measures compute buffers in place of graphs, or NULL: devices has the device of each item, sizes gets the bytes
     /// by device. If it returns false, lastuse_offload_solve fails.
-    pub measure: Option<
+    pub callback: Option<
         unsafe extern "C" fn(
             devices: *const c_int,
-            n_items: c_int,
+            n_items: usize,
             sizes: *mut usize,
-            n_devices: c_int,
+            n_devices: usize,
             user_data: *mut c_void,
         ) -> bool,
     >,
-    /// The last argument of measure.
+    /// The last argument of callback.
     pub user_data: *mut c_void,
 }
 
@@ -92,16 +88,16 @@ pub(super) struct Offload {
     user_data: *mut c_void,
 }
 
-type MeasureFunction = unsafe extern "C" fn(*const c_int, c_int, *mut usize, c_int, *mut c_void) -> bool;
+type MeasureFunction = unsafe extern "C" fn(*const c_int, usize, *mut usize, usize, *mut c_void) -> bool;
 
 /// Creates a planner that decides which weights and caches are on which device. The caller adds devices, items and
 /// graphs, calls lastuse_offload_solve, reads the result, and frees it with lastuse_offload_free. params may be
-/// NULL. Its function measure may be called until lastuse_offload_free. Returns NULL if order or rule has no value of
-/// its enum, or max_measurements is negative. Works also if lastuse is not enabled; what it promises holds for compute
+/// NULL. Its callback may be called until lastuse_offload_free. Returns NULL if order or rule has no value of
+/// its enum. Works also if lastuse is not enabled; what it promises holds for compute
 /// buffers that lastuse plans.
 ///
 /// # Safety
-/// `params` is NULL or points to struct_size bytes; `measure` is NULL or may be called with `user_data` until
+/// `params` is NULL or points to struct_size bytes; `callback` is NULL or may be called with `user_data` until
 /// lastuse_offload_free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_offload_new(params: *const lastuse_offload_params) -> *mut lastuse_offload {
@@ -111,7 +107,7 @@ pub unsafe extern "C" fn lastuse_offload_new(params: *const lastuse_offload_para
         let params = unsafe { callers_struct(NAME, "params", params.cast_mut()) }.map(|params| params.read());
         let made = params.map_or_else(|| Ok(PLANNER_DEFAULTS), |params| settings(&params)).map(|settings| Offload {
             planner: DevicePlanner::new(settings),
-            measure: params.and_then(|params| params.measure),
+            measure: params.and_then(|params| params.callback),
             user_data: params.map_or(null_mut(), |params| params.user_data),
         });
         let made = made.inspect_err(|why| fail(NAME, why)).ok();
@@ -134,10 +130,9 @@ const PLANNER_DEFAULTS: PlannerSettings = PlannerSettings {
 /// # Errors
 /// A message: which parameter is wrong.
 fn settings(params: &lastuse_offload_params) -> Result<PlannerSettings, String> {
-    let measurements = match u32::try_from(params.max_measurements) {
-        Ok(0) => Request::MEASUREMENTS,
-        Ok(most) => most,
-        Err(_) => return Err(format!("params->max_measurements is {}; 0 is the default", params.max_measurements)),
+    let measurements = match params.max_measurements {
+        0 => Request::MEASUREMENTS,
+        most => u32::try_from(most).unwrap_or(u32::MAX),
     };
     Ok(PlannerSettings {
         order: order_of(params.order).map_err(|why| format!("params->{why}"))?,
@@ -226,7 +221,7 @@ impl Measure for Measurer {
         let number = |count: usize| c_int::try_from(count).unwrap_or(c_int::MAX);
         let devices: Vec<c_int> = assignment.0.iter().map(|place| number(place.device)).collect();
         let mut sizes = vec![0; self.devices];
-        let (items, count) = (number(devices.len()), number(sizes.len()));
+        let (items, count) = (devices.len(), sizes.len());
         // SAFETY: a function of the program, as the caller of lastuse_offload_new guarantees; lists of these lengths.
         let is_measured =
             unsafe { (self.function)(devices.as_ptr(), items, sizes.as_mut_ptr(), count, self.user_data) };
@@ -238,7 +233,7 @@ impl Measure for Measurer {
 /// Places the items: the offload plan that gains most, of those that were measured and for which on every device weights +
 /// KV + compute buffer + reserve <= budget, in bytes. Returns true if there is one. Nothing is allocated or changed.
 /// Returns false, with nothing placed, if no offload is within all budgets (the message, and
-/// lastuse_offload_memory_get, have what would do), and in the other cases that docs/offload.md lists.
+/// lastuse_offload_device_report, have what would do), and in the other cases that docs/offload.md lists.
 ///
 /// # Safety
 /// `offload` comes from lastuse_offload_new; the graphs, their tensors and those of the items, the backends and the

@@ -17,7 +17,6 @@ use super::struct_size::{required_struct, sized_struct};
 /// A device: lastuse_offload_add_device.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_offload_device {
     /// sizeof(struct lastuse_offload_device).
     pub struct_size: usize,
@@ -41,10 +40,9 @@ pub struct lastuse_offload_device {
 
 sized_struct!(lastuse_offload_device);
 
-/// What is taken of a device: lastuse_offload_memory_get.
+/// What is taken of a device: lastuse_offload_device_report.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_offload_memory {
     /// sizeof(struct lastuse_offload_memory).
     pub struct_size: usize,
@@ -139,19 +137,19 @@ unsafe fn default_type(runtime: &'static Runtime, backend: NonNull<ggml_backend>
 /// need, if that is why they were not placed. Returns false if there is neither.
 ///
 /// # Safety
-/// `offload` comes from lastuse_offload_new, and no other thread uses it; `memory` points to struct_size bytes.
+/// `offload` comes from lastuse_offload_new, and no other thread uses it; `report` points to struct_size bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn lastuse_offload_memory_get(
+pub unsafe extern "C" fn lastuse_offload_device_report(
     offload: *const lastuse_offload,
     device: c_int,
-    memory: *mut lastuse_offload_memory,
+    report: *mut lastuse_offload_memory,
 ) -> bool {
-    const NAME: &str = "lastuse_offload_memory_get";
+    const NAME: &str = "lastuse_offload_device_report";
     abort_on_panic(|| {
         // SAFETY: NULL, or live and of this thread, as the caller guarantees.
         let offload = unsafe { offload_to_look_at(NAME, offload) };
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let memory = unsafe { required_struct(NAME, "memory", memory) };
+        let report = unsafe { required_struct(NAME, "report", report) };
         let Some(offload) = offload else { return false };
         let planner = &offload.planner;
         let count = planner.devices().len();
@@ -180,7 +178,7 @@ pub unsafe extern "C" fn lastuse_offload_memory_get(
             }
             None => lastuse_offload_memory { needed_size: shortage.map_or(0, |it| size(Some(it.needed))), ..filled },
         };
-        memory.write(&filled);
+        report.write(&filled);
         true
     })
 }

@@ -10,6 +10,7 @@ use crate::offload::planner::Place;
 use crate::placement::Bytes;
 
 use super::abort::{abort_on_panic, required};
+use super::call::{Failed, call};
 use super::last_error::{fail, set_last_error};
 use super::offload::{lastuse_offload, offload_to_change, offload_to_look_at};
 use super::offload_numbers::{OffloadClassNumber, OffloadKindNumber, class_of, kind_of};
@@ -18,7 +19,6 @@ use super::struct_size::{required_struct, sized_struct};
 /// Which buffers a tensor is in.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub enum lastuse_offload_kind {
     /// A weight: read only. Its buffer has the usage GGML_BACKEND_BUFFER_USAGE_WEIGHTS.
     LASTUSE_OFFLOAD_WEIGHT = 0,
@@ -29,7 +29,6 @@ pub enum lastuse_offload_kind {
 /// What a tensor is for, by which LASTUSE_OFFLOAD_BY_CLASS orders.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub enum lastuse_offload_class {
     /// What its name says, if it is one of llama.cpp's names.
     LASTUSE_OFFLOAD_CLASS_BY_NAME = 0,
@@ -56,7 +55,6 @@ pub enum lastuse_offload_class {
 /// A weight or a cache: lastuse_offload_add_item.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_offload_item {
     /// sizeof(struct lastuse_offload_item).
     pub struct_size: usize,
@@ -177,41 +175,41 @@ unsafe fn rows(function: &str, item: &lastuse_offload_item) -> Result<Option<Row
     Ok(Some(Rows { count, granule, bytes: row_bytes as Bytes, benefits }))
 }
 
-/// Returns the number of the device that an item is placed on, whole; -1 if lastuse_offload_solve has not placed it.
-///
-/// # Safety
-/// `offload` comes from lastuse_offload_new, and no other thread uses it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lastuse_offload_item_device(offload: *const lastuse_offload, item: c_int) -> c_int {
-    const NAME: &str = "lastuse_offload_item_device";
-    abort_on_panic(|| {
-        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
-        let place = unsafe { place_of(NAME, offload, item) };
-        place.map_or(-1, |place| c_int::try_from(place.device).unwrap_or(-1))
-    })
+/// Where an item is placed: lastuse_offload_item_report.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct lastuse_offload_place {
+    /// sizeof(struct lastuse_offload_place).
+    pub struct_size: usize,
+    /// The number of the device that it is on, whole.
+    pub device: c_int,
+    /// The number of the device that some rows of an item on the host are on too; -1 if there is none.
+    pub rows_device: c_int,
+    /// How many rows: those that gain most; 0 if there are none.
+    pub n_rows: u64,
 }
 
-/// Returns how many rows of an item on the host are on a device too: those that gain most. Writes the number of that
-/// device to device, or -1 where there are none. Returns 0 also if there is no such item or nothing has been placed.
+sized_struct!(lastuse_offload_place);
+
+/// Fills in where an item is placed. Returns false if there is no such item or lastuse_offload_solve has not placed it.
 ///
 /// # Safety
-/// `offload` comes from lastuse_offload_new, and no other thread uses it; `device` points to an int.
+/// `offload` comes from lastuse_offload_new, and no other thread uses it; `report` points to struct_size bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn lastuse_offload_item_rows(
+pub unsafe extern "C" fn lastuse_offload_item_report(
     offload: *const lastuse_offload,
     item: c_int,
-    device: *mut c_int,
-) -> u64 {
-    const NAME: &str = "lastuse_offload_item_rows";
-    abort_on_panic(|| {
-        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
-        let place = unsafe { place_of(NAME, offload, item) };
-        let device = required(device, NAME, "device");
-        let rows = place.and_then(|place| place.rows);
-        let at = rows.and_then(|(at, _)| c_int::try_from(at).ok()).unwrap_or(-1);
-        // SAFETY: an int of the caller.
-        unsafe { device.write(at) };
-        rows.map_or(0, |(_, count)| count)
+    report: *mut lastuse_offload_place,
+) -> bool {
+    call("lastuse_offload_item_report", |call| {
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        let report = unsafe { call.report(report) };
+        // SAFETY: NULL, or live and of this thread: see "# Safety".
+        let place = unsafe { place_of(call.name, offload, item) }.ok_or(Failed)?;
+        let number = |device: usize| c_int::try_from(device).unwrap_or(c_int::MAX);
+        let (rows_device, n_rows) = place.rows.map_or((-1, 0), |(device, count)| (number(device), count));
+        report.write(&lastuse_offload_place { struct_size: 0, device: number(place.device), rows_device, n_rows });
+        Ok(true)
     })
 }
 

@@ -1,11 +1,14 @@
-//! `lastuse_version`, `lastuse_enabled`, `lastuse_last_error`, `lastuse_plan_count`: the state of the process.
+//! The process: `lastuse_version`, `lastuse_enabled`, `lastuse_last_error`, `lastuse_stats_report`; and its settings,
+//! `lastuse_set` and `lastuse_gallocr_set`.
 
-use std::ffi::c_char;
+use std::ffi::{CString, OsStr, c_char};
 
-use crate::ggml::{Allocator, check_enabled};
+use crate::ggml::{AllocatorSetting, captures, check_enabled, ggml_gallocr, set, totals};
 
 use super::abort::abort_on_panic;
+use super::call::call;
 use super::last_error::{last_error, set_last_error};
+use super::struct_size::sized_struct;
 
 /// Returns the version of lastuse, "major.minor.patch". The string is static: the caller does not free it.
 #[unsafe(no_mangle)]
@@ -32,10 +35,123 @@ pub extern "C" fn lastuse_last_error() -> *const c_char {
     abort_on_panic(last_error)
 }
 
-/// Returns how many plans lastuse has made in this process.
+/// Statistics of the process: lastuse_stats_report.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct lastuse_stats {
+    /// sizeof(struct lastuse_stats).
+    pub struct_size: usize,
+    /// Allocators that exist now.
+    pub allocators: usize,
+    /// Plans made, those for measuring included.
+    pub plans: u64,
+    /// Times that a cached plan was used for a graph that was reserved again or allocated.
+    pub served_again: u64,
+    /// Time spent planning, in microseconds.
+    pub planning_us: u64,
+    /// Bytes of the buffers of the allocators that exist now.
+    pub bytes: u64,
+    /// Of these bytes, those that no plan could have saved: the lower bound of the largest plan of each buffer.
+    pub lower_bound: u64,
+    /// Graphs written to files (lastuse_set: capture).
+    pub captures_written: u64,
+    /// Graphs that could not be written to a file.
+    pub captures_failed: u64,
+}
+
+sized_struct!(lastuse_stats);
+
+/// Fills in the statistics of the process. Returns false, and writes nothing, if lastuse is not enabled. A call of
+/// another thread at the same time may be counted in some fields and not yet in others.
+///
+/// # Safety
+/// `report` points to struct_size bytes that no other thread uses.
 #[unsafe(no_mangle)]
-pub extern "C" fn lastuse_plan_count() -> u64 {
-    abort_on_panic(Allocator::plan_count)
+pub unsafe extern "C" fn lastuse_stats_report(report: *mut lastuse_stats) -> bool {
+    call("lastuse_stats_report", |call| {
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        let report = unsafe { call.report(report) };
+        check_enabled().map_err(|why| call.refuse_silently(&why))?;
+        let (totals, [captures_written, captures_failed]) = (totals(), captures().counts());
+        report.write(&lastuse_stats {
+            allocators: usize::try_from(totals.allocators).unwrap_or(usize::MAX),
+            plans: totals.plans,
+            served_again: totals.served_again,
+            planning_us: u64::try_from(totals.planning.as_micros()).unwrap_or(u64::MAX),
+            bytes: totals.held,
+            lower_bound: totals.lower_bounds,
+            captures_written,
+            captures_failed,
+            ..lastuse_stats::default()
+        });
+        Ok(true)
+    })
+}
+
+/// Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators
+/// created from now on, those of schedulers included: "rules" (which memory tensors may share), "effort" (how long to
+/// search for smaller plans), "reorder", "budget", "verify" (checks at run time); for all: "retain" (names of tensors
+/// that stay readable), "capture" (a folder for planned graphs), "dump" and "dump_dir" (names of tensors for
+/// lastuse_graph_dump, and its folder), "accounting" (a file for what devices held). See docs/settings.md for values.
+/// NULL and "" are the default. Strings are copied. Returns false and changes nothing if name is unknown, value is not
+/// valid or lastuse is not enabled.
+///
+/// # Safety
+/// `name` is a string that ends in NUL, and `value` is NULL or one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_set(name: *const c_char, value: *const c_char) -> bool {
+    call("lastuse_set", |call| {
+        // SAFETY: NULL or a string: see "# Safety".
+        let name = unsafe { call.text("name", name) };
+        // SAFETY: NULL or a string: see "# Safety".
+        let value = unsafe { call.text_if_any(value) };
+        call.enabled()?;
+        call.done(set(&name.to_string_lossy(), value.unwrap_or(OsStr::new("")))).map(|()| true)
+    })
+}
+
+/// Sets "rules" or "effort" of one allocator, as lastuse_set does for later ones. The allocator drops its plans and
+/// keeps its buffers: with several buffers, the next graph must be reserved first. Returns false and changes nothing if
+/// name is another one, value is not valid or lastuse has not created galloc.
+///
+/// # Safety
+/// `galloc` is a live allocator that no other thread uses; `name` is a string that ends in NUL, and `value` is NULL or one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_gallocr_set(
+    galloc: *mut ggml_gallocr,
+    name: *const c_char,
+    value: *const c_char,
+) -> bool {
+    call("lastuse_gallocr_set", |call| {
+        // SAFETY: NULL or a string: see "# Safety".
+        let name = unsafe { call.text("name", name) };
+        // SAFETY: NULL or a string: see "# Safety".
+        let value = unsafe { call.text_if_any(value) };
+        // SAFETY: NULL, or live and of this thread: see "# Safety".
+        let allocator = unsafe { call.allocator(galloc) }?;
+        match call.done(AllocatorSetting::parse(&name.to_string_lossy(), value.unwrap_or(OsStr::new(""))))? {
+            AllocatorSetting::Rules(rules) => allocator.set_rules(&rules),
+            AllocatorSetting::Effort(effort) => allocator.set_effort(effort),
+        }
+        Ok(true)
+    })
+}
+
+/// Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
+///
+/// # Safety
+/// `string` is NULL, or comes from a function of lastuse that says so, is unchanged, and is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_string_free(string: *mut c_char) {
+    if !string.is_null() {
+        // SAFETY: made by `c_string`, unchanged, and freed once: see "# Safety".
+        drop(unsafe { CString::from_raw(string) });
+    }
+}
+
+/// Returns text as a string that `lastuse_string_free` frees.
+pub(super) fn c_string(text: &str) -> *mut c_char {
+    CString::new(text.replace('\0', " ")).unwrap_or_default().into_raw()
 }
 
 /// Panics, to test what a panic does. Only in builds with the feature "panic-probe".

@@ -1,6 +1,6 @@
 //! `lastuse_graph_recompute`: forward results that are computed again in the backward pass.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crate::ggml::{BufferType, RecomputeRequest, TensorRef, recompute_graph};
@@ -8,12 +8,12 @@ use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tens
 use crate::graph::recompute::{Recomputation, RecomputeEffort};
 
 use super::budgeted_graph::{fit, outcome, retained, served_runtime};
+use super::call::size;
 use super::struct_size::sized_struct;
 
 /// Parameters of lastuse_graph_recompute. The budget is needed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_recompute_params {
     /// sizeof(struct lastuse_recompute_params).
     pub struct_size: usize,
@@ -24,14 +24,14 @@ pub struct lastuse_recompute_params {
     /// Tensors that are never computed again, such as those that the program reads after the run.
     pub retained: *const *mut ggml_tensor,
     /// The length of retained.
-    pub n_retained: c_int,
+    pub n_retained: usize,
     /// The work limit of the search, in nodes simulated; 0: 40000000, at most some two seconds.
     pub effort: u64,
     /// Called during the search with the part that is done, from 0 to 1; returning false cancels. May be NULL.
     pub progress: Option<unsafe extern "C" fn(done: f32, user_data: *mut c_void) -> bool>,
     /// Called for each node that runs again, with its copy, after the graph was changed. May be NULL.
-    pub copied: Option<unsafe extern "C" fn(node: *mut ggml_tensor, copy: *mut ggml_tensor, user_data: *mut c_void)>,
-    /// Passed to progress and copied.
+    pub callback: Option<unsafe extern "C" fn(node: *mut ggml_tensor, copy: *mut ggml_tensor, user_data: *mut c_void)>,
+    /// Passed to progress and callback.
     pub user_data: *mut c_void,
 }
 
@@ -40,7 +40,6 @@ sized_struct!(lastuse_recompute_params);
 /// Results of lastuse_graph_recompute.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_recompute_report {
     /// sizeof(struct lastuse_recompute_report).
     pub struct_size: usize,
@@ -53,7 +52,7 @@ pub struct lastuse_recompute_report {
     /// Floating-point operations of the new graph, or of the smallest one.
     pub work_after: u64,
     /// How many nodes run again; views among them compute nothing.
-    pub nodes_again: c_int,
+    pub nodes_again: usize,
 }
 
 sized_struct!(lastuse_recompute_report);
@@ -70,7 +69,7 @@ sized_struct!(lastuse_recompute_report);
 /// # Safety
 /// `ctx`, `graph` and its tensors are live, and no other thread uses them; `params` and `report` point to struct_size
 /// bytes, `report` may be NULL; params->buft is NULL or live; params->retained points to n_retained live tensors;
-/// params->progress and params->copied may be called with user_data, and do not change the graph.
+/// params->progress and params->callback may be called with user_data, and do not change the graph.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_graph_recompute(
     ctx: *mut ggml_context,
@@ -115,9 +114,9 @@ unsafe fn recompute(
         params.progress.is_none_or(|progress| unsafe { progress(done, params.user_data) })
     };
     let mut note = |node: TensorRef<'_>, copy: TensorRef<'_>| {
-        if let Some(copied) = params.copied {
+        if let Some(callback) = params.callback {
             // SAFETY: may be called with the user data, as the caller guarantees.
-            unsafe { copied(node.as_ptr(), copy.as_ptr(), params.user_data) };
+            unsafe { callback(node.as_ptr(), copy.as_ptr(), params.user_data) };
         }
     };
     // SAFETY: live, and used by this thread only, as the caller guarantees.
@@ -127,14 +126,13 @@ unsafe fn recompute(
 
 impl From<&Recomputation> for lastuse_recompute_report {
     fn from(found: &Recomputation) -> Self {
-        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Self {
             struct_size: 0,
-            size_before: bytes(found.before.bytes),
-            size_after: bytes(found.after.bytes),
+            size_before: size(found.before.bytes),
+            size_after: size(found.after.bytes),
             work_before: found.before.work,
             work_after: found.after.work,
-            nodes_again: c_int::try_from(found.again().count()).unwrap_or(c_int::MAX),
+            nodes_again: found.again().count(),
         }
     }
 }

@@ -24,13 +24,11 @@ const STATUS_ABORTED: c_int = 1;
 /// A graph that is computed step by step: made by lastuse_steps_new.
 // Without repr(C): the header then declares a struct that is never defined, and an array of length 0 is no C.
 #[derive(Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_steps([u8; 0]);
 
 /// Parameters of lastuse_steps_new. Either cuts or n_steps is needed, and either backend or sched.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_steps_params {
     /// sizeof(struct lastuse_steps_params).
     pub struct_size: usize,

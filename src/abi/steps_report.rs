@@ -13,7 +13,6 @@ use super::struct_size::{required_struct, sized_struct};
 /// The memory of a graph that is computed step by step: lastuse_steps_report.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_steps_memory {
     /// sizeof(struct lastuse_steps_memory).
     pub struct_size: usize,
@@ -32,7 +31,6 @@ sized_struct!(lastuse_steps_memory);
 /// One step: lastuse_steps_step_report.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_step_memory {
     /// sizeof(struct lastuse_step_memory).
     pub struct_size: usize,

@@ -1,6 +1,6 @@
 //! `lastuse_graph_tile`: large intermediates that are computed in tiles.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crate::ggml::{BufferType, TensorRef, TilingRequest, tile_graph};
@@ -8,12 +8,12 @@ use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tens
 use crate::graph::tiling::{TiledGraph, TilingEffort, TilingLimits};
 
 use super::budgeted_graph::{fit, outcome, retained, served_runtime};
+use super::call::size;
 use super::struct_size::sized_struct;
 
 /// Parameters of lastuse_graph_tile. The budget is needed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_tiling_params {
     /// sizeof(struct lastuse_tiling_params).
     pub struct_size: usize,
@@ -24,17 +24,17 @@ pub struct lastuse_tiling_params {
     /// Tensors that stay as they are, such as those that the program reads after the run.
     pub retained: *const *mut ggml_tensor,
     /// The length of retained.
-    pub n_retained: c_int,
+    pub n_retained: usize,
     /// The threads that each tile is to keep busy; 0: 8.
-    pub n_threads: c_int,
+    pub n_threads: usize,
     /// The work limit of the search, in nodes looked at; 0: 10000000.
     pub effort: u64,
     /// Called during the search with the tile that is done, from 0 to 1; returning false cancels. May be NULL.
     pub progress: Option<unsafe extern "C" fn(done: f32, user_data: *mut c_void) -> bool>,
     /// Called for each tensor that is computed in tiles, with their number, after the graph was changed; once more for
     /// each of its tiles that was tiled again. May be NULL.
-    pub tiled: Option<unsafe extern "C" fn(tensor: *mut ggml_tensor, tiles: c_int, user_data: *mut c_void)>,
-    /// Passed to progress and tiled.
+    pub callback: Option<unsafe extern "C" fn(tensor: *mut ggml_tensor, n_tiles: usize, user_data: *mut c_void)>,
+    /// Passed to progress and callback.
     pub user_data: *mut c_void,
 }
 
@@ -43,7 +43,6 @@ sized_struct!(lastuse_tiling_params);
 /// Results of lastuse_graph_tile.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_tiling_report {
     /// sizeof(struct lastuse_tiling_report).
     pub struct_size: usize,
@@ -51,12 +50,12 @@ pub struct lastuse_tiling_report {
     pub size_before: usize,
     /// Bytes of the plan for the new graph; or, where none fits, the smallest budget that can be met.
     pub size_after: usize,
-    /// How often something was tiled: calls of params->tiled.
-    pub n_tilings: c_int,
+    /// How often something was tiled: calls of params->callback.
+    pub n_tilings: usize,
     /// The most tiles of one tiling.
-    pub most_tiles: c_int,
+    pub most_tiles: usize,
     /// How many nodes the new graph has more; views among them compute nothing.
-    pub nodes_added: c_int,
+    pub nodes_added: usize,
 }
 
 sized_struct!(lastuse_tiling_report);
@@ -72,7 +71,7 @@ sized_struct!(lastuse_tiling_report);
 /// # Safety
 /// `ctx`, `graph` and its tensors are live, and no other thread uses them; `params` and `report` point to struct_size
 /// bytes, `report` may be NULL; params->buft is NULL or live; params->retained points to n_retained live tensors;
-/// params->progress and params->tiled may be called with user_data, and do not change the graph.
+/// params->progress and params->callback may be called with user_data, and do not change the graph.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_graph_tile(
     ctx: *mut ggml_context,
@@ -108,10 +107,10 @@ unsafe fn tile(
         buffer_type: NonNull::new(params.buft).map(|buft| unsafe { BufferType::new(runtime, buft) }),
         limits: TilingLimits {
             budget: params.budget as u64,
-            threads: u32::try_from(params.n_threads)
-                .ok()
-                .filter(|&threads| threads > 0)
-                .unwrap_or(TilingLimits::THREADS),
+            threads: match params.n_threads {
+                0 => TilingLimits::THREADS,
+                threads => u32::try_from(threads).unwrap_or(u32::MAX),
+            },
             effort: if params.effort == 0 { TilingEffort::default() } else { TilingEffort(params.effort) },
         },
         retained: &retained,
@@ -123,10 +122,9 @@ unsafe fn tile(
         params.progress.is_none_or(|progress| unsafe { progress(done, params.user_data) })
     };
     let mut note = |tensor: TensorRef<'_>, tiles: u32| {
-        if let Some(tiled) = params.tiled {
-            let tiles = c_int::try_from(tiles).unwrap_or(c_int::MAX);
+        if let Some(callback) = params.callback {
             // SAFETY: may be called with the user data, as the caller guarantees.
-            unsafe { tiled(tensor.as_ptr(), tiles, params.user_data) };
+            unsafe { callback(tensor.as_ptr(), tiles as usize, params.user_data) };
         }
     };
     // SAFETY: live, and used by this thread only, as the caller guarantees.
@@ -136,16 +134,14 @@ unsafe fn tile(
 
 impl From<&TiledGraph> for lastuse_tiling_report {
     fn from(found: &TiledGraph) -> Self {
-        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let number = |count: usize| c_int::try_from(count).unwrap_or(c_int::MAX);
         let most = found.tiled.iter().map(|tiled| tiled.tiles).max().unwrap_or(0);
         Self {
             struct_size: 0,
-            size_before: bytes(found.before),
-            size_after: bytes(found.after),
-            n_tilings: number(found.tiled.len()),
-            most_tiles: c_int::try_from(most).unwrap_or(c_int::MAX),
-            nodes_added: number(found.added_nodes()),
+            size_before: size(found.before),
+            size_after: size(found.after),
+            n_tilings: found.tiled.len(),
+            most_tiles: most as usize,
+            nodes_added: found.added_nodes(),
         }
     }
 }

@@ -157,9 +157,9 @@ static size_t compute_size(struct program * p) {
     int32_t tokens[CONTEXT] = { 0 };
     struct batch largest = { .tokens = tokens, .n = CONTEXT, .past = 0 };
     struct ggml_backend_buffer_type * type = ggml_backend_cpu_buffer_type();
+    struct ggml_cgraph * graph = build(p, largest);
     size_t size = 0;
-    if (!lastuse_graph_measure(build(p, largest), &type, 1,
-                               NULL, NULL, &size, NULL)) {
+    if (!lastuse_graph_measure(&graph, 1, &type, 1, NULL, NULL, &size, NULL)) {
         fprintf(stderr, "%s\n", lastuse_last_error());
     }
     return size;

@@ -45,7 +45,7 @@ impl Allocators {
         let (own, bounds) = (self.own, std::ptr::null_mut());
         // SAFETY: a live graph used by nothing else, one live buffer type, no ids, and room for one size.
         let done =
-            unsafe { (own.graph_measure)(graph.graph, &raw const buffer_type, 1, none, none, &raw mut size, bounds) };
+            unsafe { (own.graph_measure)(&raw const graph.graph, 1, &raw const buffer_type, 1, none, none, &raw mut size, bounds) };
         done.then_some(size as Bytes)
     }
 
@@ -120,10 +120,13 @@ impl Gallocr {
         unsafe { (self.api.get_buffer_size)(self.raw, 0) as Bytes }
     }
 
-    /// `lastuse_gallocr_lower_bound` of the last plan; `None` for ggml's own allocator, which has none.
+    /// The lower bound of the last plan; `None` for ggml's own allocator, which has none.
     pub fn lower_bound(&self) -> Option<Bytes> {
-        // SAFETY: the allocator is valid, lastuse's own, and has one buffer.
-        self.own.map(|own| unsafe { (own.lower_bound)(self.raw, 0) as Bytes })
+        let own = self.own?;
+        let mut sizes = GallocrSizes { struct_size: size_of::<GallocrSizes>(), ..GallocrSizes::default() };
+        // SAFETY: the allocator is valid, lastuse's own, and has one buffer; the struct has its size.
+        let is_filled = unsafe { (own.report)(self.raw, 0, &raw mut sizes) };
+        is_filled.then_some(sizes.lower_bound as Bytes)
     }
 }
 

@@ -85,16 +85,30 @@ functions! {
     }
 }
 
+/// `struct lastuse_gallocr_sizes`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GallocrSizes {
+    /// Its size.
+    pub struct_size: usize,
+    /// Bytes held.
+    pub size: usize,
+    /// Bytes that the latest plan requires.
+    pub plan_size: usize,
+    /// The lower bound of the latest plan.
+    pub lower_bound: usize,
+}
+
 functions! {
     /// lastuse's own entry points.
     #[derive(Clone, Copy, Debug)]
     pub struct Own {
         fn enabled = "lastuse_enabled" () -> bool;
-        fn lower_bound = "lastuse_gallocr_lower_bound" (*mut ggml_gallocr, c_int) -> usize;
+        fn report = "lastuse_gallocr_report" (*mut ggml_gallocr, c_int, *mut GallocrSizes) -> bool;
         fn set = "lastuse_gallocr_set" (*mut ggml_gallocr, *const c_char, *const c_char) -> bool;
         fn graph_measure = "lastuse_graph_measure"
-            (*mut ggml_cgraph, *const *mut ggml_backend_buffer_type, c_int, *const c_int, *const c_int, *mut usize, *mut usize)
-            -> bool;
+            (*const *mut ggml_cgraph, usize, *const *mut ggml_backend_buffer_type, usize, *const *const c_int,
+            *const *const c_int, *mut usize, *mut usize) -> bool;
     }
 }
 

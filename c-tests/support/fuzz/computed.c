@@ -7,6 +7,7 @@
 #include "lastuse.h"
 #include "own_memory.h"
 #include "plan_check.h"
+#include "reports.h"
 #include "ways.h"
 
 // The nodes that are retained in both graphs, at the positions before a pass moves them.
@@ -28,7 +29,7 @@ static void change_graph(struct ggml_cgraph * graph, struct passes passes, uint6
         remove_copies(graph, buft);
     }
     if (passes.reorders) {
-        lastuse_graph_reorder(graph, buft, random_below(random, 2000), NULL);
+        is_reordered(graph, buft, random_below(random, 2000), NULL);
     }
 }
 
@@ -67,7 +68,7 @@ static struct retained draw_retained(const struct random_graph * g, const struct
 // An allocator of ggml in the place of lastuse retains nothing.
 static void retain(ggml_gallocr_t galloc, struct retained * retained) {
     int count = 0;
-    while (count < retained->nodes.count && lastuse_tensor_retain(galloc, retained->nodes.items[count])) {
+    while (count < retained->nodes.count && lastuse_tensor_retain(galloc, retained->nodes.items[count], NULL)) {
         count++;
     }
     CHECK(count == 0 || count == retained->nodes.count, "%s", lastuse_last_error());

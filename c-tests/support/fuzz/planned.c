@@ -3,11 +3,12 @@
 #include "graph_fields.h"
 #include "lastuse.h"
 #include "plan_check.h"
+#include "reports.h"
 #include "ways.h"
 
 static void check_bounds(const struct bench * ours, const struct outcome * outcome, uint64_t seed) {
     for (int i = 0; i < ours->n_buffers; i++) {
-        size_t bound = lastuse_gallocr_lower_bound(ours->galloc, i);
+        size_t bound = lower_bound_of(ours->galloc, i);
         CHECK(bound <= outcome->held[i] || outcome->held[i] == 0, "seed %llu: buffer %d: holds %zu, and the bound is %zu",
               (unsigned long long) seed, i, outcome->held[i], bound);
     }

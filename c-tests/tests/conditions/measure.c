@@ -8,6 +8,7 @@
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "lastuse.h"
+#include "reports.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,14 +43,14 @@ int main(int argc, char ** argv) {
     ggml_backend_buffer_type_t bufts[2]        = { ggml_backend_cpu_buffer_type(), ggml_backend_cpu_buffer_type() };
     size_t                     sizes[2]        = { 1, 1 };
     size_t                     lower_bounds[2] = { 1, 1 };
-    bool measured = lastuse_graph_measure(graph, bufts, 2, NULL, NULL, sizes, lower_bounds);
+    bool measured = lastuse_graph_measure(&graph, 1, bufts, 2, NULL, NULL, sizes, lower_bounds);
     printf("measured=%d\nerror=%s\n", measured, lastuse_last_error());
     printf("sizes=%zu %zu\nlower_bounds=%zu %zu\n", sizes[0], sizes[1], lower_bounds[0], lower_bounds[1]);
 
     ggml_gallocr_t galloc   = ggml_gallocr_new_n(bufts, 2);
     bool           reserved = ggml_gallocr_reserve_n(galloc, graph, NULL, NULL);
     printf("reserved=%zu %zu\n", ggml_gallocr_get_buffer_size(galloc, 0), ggml_gallocr_get_buffer_size(galloc, 1));
-    printf("reserved_bound=%zu %zu\n", lastuse_gallocr_lower_bound(galloc, 0), lastuse_gallocr_lower_bound(galloc, 1));
+    printf("reserved_bound=%zu %zu\n", lower_bound_of(galloc, 0), lower_bound_of(galloc, 1));
     ggml_gallocr_free(galloc);
     ggml_free(ctx);
     lastuse_context_free(weights);

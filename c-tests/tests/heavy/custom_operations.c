@@ -7,6 +7,7 @@
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
+#include "reports.h"
 
 #define PADDING 3 // in op_params
 
@@ -77,12 +78,12 @@ static void use_graphs(bool are_sizes_counted) {
     dummy.extra_bytes                    = no_more;
     ggml_backend_buffer_type_t types[] = { ggml_backend_cpu_buffer_type(), dummy_buft_type(&dummy) };
     for (int i = 0; i < 2; i++) {
-        uint64_t       before = lastuse_plan_count();
+        uint64_t       before = plans_made();
         ggml_gallocr_t galloc = ggml_gallocr_new(types[i]);
         int            userdata[2];
         CHECK(ggml_gallocr_reserve(galloc, build(ctx, 1, &userdata[0])), "not reserved");
         CHECK(ggml_gallocr_reserve(galloc, build(ctx, 2, &userdata[0])), "not reserved again");
-        CHECK(lastuse_plan_count() == before + 1, "a graph with other padding is planned again");
+        CHECK(plans_made() == before + 1, "a graph with other padding is planned again");
         for (int round = 3; round < 6; round++) {
             size_t queries = dummy.counts.get_alloc_size;
             CHECK(ggml_gallocr_alloc_graph(galloc, build(ctx, round, &userdata[0])), "not allocated");
@@ -90,7 +91,7 @@ static void use_graphs(bool are_sizes_counted) {
         }
         CHECK(ggml_gallocr_alloc_graph(galloc, build(ctx, 6, NULL)), "not allocated without userdata");
         CHECK(ggml_gallocr_reserve(galloc, build(ctx, 7, &userdata[1])), "not reserved with other userdata");
-        CHECK(i == 0 || lastuse_plan_count() == before + 2, "the size may depend on the userdata");
+        CHECK(i == 0 || plans_made() == before + 2, "the size may depend on the userdata");
         ggml_gallocr_free(galloc);
     }
     ggml_free(ctx);

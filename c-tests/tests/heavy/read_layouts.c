@@ -70,7 +70,7 @@ static void list_nodes(struct trial * trial) {
 static bool is_accepted(const struct survey * survey, const struct trial * trial) {
     ggml_backend_buffer_type_t type = ggml_backend_get_default_buffer_type(survey->cpu);
     size_t                     size = 0;
-    return lastuse_graph_measure(trial->graph, &type, 1, NULL, NULL, &size, NULL);
+    return lastuse_graph_measure(&trial->graph, 1, &type, 1, NULL, NULL, &size, NULL);
 }
 
 static void describe(char * what, size_t size, const struct trial * trial, const char * which, int layout) {

@@ -14,6 +14,7 @@
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "lastuse.h"
+#include "reports.h"
 #include "upstream.h"
 
 struct abort_case {
@@ -179,12 +180,11 @@ static void null_galloc_size(const struct allocator_api * api) {
 
 static void null_galloc_lower_bound(const struct allocator_api * api) {
     (void) api;
-    lastuse_gallocr_lower_bound(NULL, 0);
+    lower_bound_of(NULL, 0);
 }
 
-static void null_galloc_wanted_size(const struct allocator_api * api) {
-    (void) api;
-    lastuse_gallocr_wanted_size(NULL, 0);
+static void null_report_of_galloc(const struct allocator_api * api) {
+    lastuse_gallocr_report(an_allocator(api), 0, NULL);
 }
 
 static void null_galloc_to_set(const struct allocator_api * api) {
@@ -201,12 +201,17 @@ static void null_name_of_process(const struct allocator_api * api) {
     lastuse_set(NULL, "all");
 }
 
+static void null_report_of_process(const struct allocator_api * api) {
+    (void) api;
+    lastuse_stats_report(NULL);
+}
+
 static void lower_bound_of_too_large_id(const struct allocator_api * api) {
-    lastuse_gallocr_lower_bound(an_allocator(api), 1);
+    lower_bound_of(an_allocator(api), 1);
 }
 
 static void wanted_size_of_negative_id(const struct allocator_api * api) {
-    lastuse_gallocr_wanted_size(an_allocator(api), -1);
+    plan_size_of(an_allocator(api), -1);
 }
 
 static void null_graph_reserve(const struct allocator_api * api) {
@@ -228,19 +233,15 @@ static void null_graph_alloc(const struct allocator_api * api) {
 
 static void null_allocator_to_retain(const struct allocator_api * api) {
     (void) api;
-    lastuse_tensor_retain(NULL, ggml_graph_node(a_graph(), 0));
+    lastuse_tensor_retain(NULL, ggml_graph_node(a_graph(), 0), NULL);
 }
 
 static void null_tensor_to_retain(const struct allocator_api * api) {
-    lastuse_tensor_retain(an_allocator(api), NULL);
+    lastuse_tensor_retain(an_allocator(api), NULL, NULL);
 }
 
 static void null_tensor_to_retain_until(const struct allocator_api * api) {
-    lastuse_tensor_retain_until(an_allocator(api), NULL, ggml_graph_node(a_graph(), 0));
-}
-
-static void null_node_to_retain_until(const struct allocator_api * api) {
-    lastuse_tensor_retain_until(an_allocator(api), ggml_graph_node(a_graph(), 0), NULL);
+    lastuse_tensor_retain(an_allocator(api), NULL, ggml_graph_node(a_graph(), 0));
 }
 
 static void null_tensor_to_release(const struct allocator_api * api) {
@@ -276,13 +277,13 @@ static void negative_number_of_types(const struct allocator_api * api) {
 
 static void null_graph_reorder(const struct allocator_api * api) {
     (void) api;
-    lastuse_graph_reorder(NULL, dummy_buft_type(a_dummy()), 0, NULL);
+    is_reordered(NULL, dummy_buft_type(a_dummy()), 0, NULL);
 }
 
 static void reorder_report_without_size(const struct allocator_api * api) {
     (void) api;
     struct lastuse_reorder_report report = { 0 };
-    lastuse_graph_reorder(a_graph(), NULL, 0, &report);
+    is_reordered(a_graph(), NULL, 0, &report);
 }
 
 static struct lastuse_tiling_params tiling_params(void) {
@@ -504,17 +505,17 @@ static void null_graph_to_place(const struct allocator_api * api) {
 
 static void null_memory_of_a_device(const struct allocator_api * api) {
     (void) api;
-    lastuse_offload_memory_get(a_placement(), 0, NULL);
+    lastuse_offload_device_report(a_placement(), 0, NULL);
 }
 
 static void null_placement_of_an_item(const struct allocator_api * api) {
     (void) api;
-    lastuse_offload_item_device(NULL, 0);
+    device_of_item(NULL, 0);
 }
 
-static void null_device_of_rows(const struct allocator_api * api) {
+static void null_place_of_an_item(const struct allocator_api * api) {
     (void) api;
-    lastuse_offload_item_rows(a_placement(), 0, NULL);
+    lastuse_offload_item_report(lastuse_offload_new(NULL), 0, NULL);
 }
 
 static void null_placement_of_buffer_ids(const struct allocator_api * api) {
@@ -525,11 +526,6 @@ static void null_placement_of_buffer_ids(const struct allocator_api * api) {
 static void null_scheduler_to_apply_to(const struct allocator_api * api) {
     (void) api;
     lastuse_offload_apply(a_placement(), 0, NULL);
-}
-
-static void null_search(const struct allocator_api * api) {
-    (void) api;
-    lastuse_offload_longest(NULL);
 }
 
 static struct lastuse_accounting_params accounting_params(void) {
@@ -609,13 +605,13 @@ static void null_buffer_to_note_free(const struct allocator_api * api) {
 
 static void null_graph_remove_copies(const struct allocator_api * api) {
     (void) api;
-    lastuse_graph_remove_copies(NULL, NULL, NULL);
+    copies_removed(NULL, NULL, NULL);
 }
 
 static void copies_report_without_size(const struct allocator_api * api) {
     (void) api;
     struct lastuse_copies_report report = { 0 };
-    lastuse_graph_remove_copies(a_graph(), NULL, &report);
+    copies_removed(a_graph(), NULL, &report);
 }
 
 static void null_graph_verify(const struct allocator_api * api) {
@@ -669,7 +665,8 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_galloc_alloc, "galloc"),
     MISTAKE(null_galloc_size, "galloc"),
     MISTAKE(null_galloc_lower_bound, "galloc"),
-    MISTAKE(null_galloc_wanted_size, "galloc"),
+    MISTAKE(null_report_of_galloc, "report is NULL"),
+    MISTAKE(null_report_of_process, "report is NULL"),
     MISTAKE(null_galloc_to_set, "galloc"),
     MISTAKE(null_name_of_galloc, "name is NULL"),
     MISTAKE(null_name_of_process, "name is NULL"),
@@ -714,12 +711,11 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_item_to_add, "item is NULL"),
     MISTAKE(null_benefits_of_rows, "item->row_benefits is NULL"),
     MISTAKE(null_graph_to_place, "graph is NULL"),
-    MISTAKE(null_memory_of_a_device, "memory is NULL"),
+    MISTAKE(null_memory_of_a_device, "report is NULL"),
     MISTAKE(null_placement_of_an_item, "placement is NULL"),
-    MISTAKE(null_device_of_rows, "device is NULL"),
+    MISTAKE(null_place_of_an_item, "report is NULL"),
     MISTAKE(null_placement_of_buffer_ids, "placement is NULL"),
     MISTAKE(null_scheduler_to_apply_to, "sched is NULL"),
-    MISTAKE(null_search, "search is NULL"),
     MISTAKE(null_params_of_accounting, "params is NULL"),
     MISTAKE(accounting_params_without_size, "params->struct_size"),
     MISTAKE(null_graphs_of_accounting, "params->graphs is NULL"),
@@ -744,7 +740,6 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_allocator_to_retain, "galloc is NULL"),
     MISTAKE(null_tensor_to_retain, "t is NULL"),
     MISTAKE(null_tensor_to_retain_until, "t is NULL"),
-    MISTAKE(null_node_to_retain_until, "node is NULL"),
     MISTAKE(null_tensor_to_release, "t is NULL"),
     MISTAKE(null_sizes, "sizes"),
     MISTAKE(null_type, "buffer type"),

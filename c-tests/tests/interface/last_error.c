@@ -10,6 +10,7 @@
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
+#include "reports.h"
 
 static struct ggml_context * a_context(void) {
     return no_alloc_context(1024 * 1024);
@@ -223,13 +224,8 @@ FAILING(lastuse_graph_dump) {
 FAILING(lastuse_graph_measure) {
     ggml_backend_buffer_type_t type = ggml_backend_cpu_buffer_type();
     size_t                     size;
-    FAILS_WITH_FALSE(lastuse_graph_measure, NULL, &type, 1, NULL, NULL, &size, NULL);
-}
-
-FAILING(lastuse_graph_measure_many) {
-    ggml_backend_buffer_type_t type = ggml_backend_cpu_buffer_type();
-    size_t                     size;
-    FAILS_WITH_FALSE(lastuse_graph_measure_many, NULL, 0, &type, 1, NULL, NULL, &size, NULL);
+    FAILS_WITH_FALSE(lastuse_graph_measure, NULL, 0, &type, 1, NULL, NULL, &size, NULL);
+    FAILS_WITH_FALSE(lastuse_graph_remove_copies, a_graph(), NULL, NULL);
 }
 
 FAILING(lastuse_graph_recompute) {
@@ -239,7 +235,7 @@ FAILING(lastuse_graph_recompute) {
 }
 
 FAILING(lastuse_graph_reorder) {
-    FAILS_WITH_FALSE(lastuse_graph_reorder, a_huge_graph(), ggml_backend_cpu_buffer_type(), 0, NULL);
+    FAILS_WITH_FALSE(lastuse_graph_reorder, a_huge_graph(), NULL, NULL);
 }
 
 FAILING(lastuse_graph_tile) {
@@ -267,7 +263,7 @@ static bool calls_guard(struct ggml_tensor * t, bool ask, void * guard) {
 // A guard that is in use neither checks nor is freed.
 FAILING(lastuse_guard_eval) {
     struct lastuse_guard *      guard;
-    struct lastuse_guard_params params = { .struct_size = sizeof(params), .next = calls_guard, .next_user_data = &guard };
+    struct lastuse_guard_params params = { .struct_size = sizeof(params), .callback = calls_guard, .user_data = &guard };
     struct ggml_context *       ctx    = a_context();
     guard = lastuse_guard_new(&params);
     CHECK(lastuse_guard_eval(ggml_neg(ctx, a_tensor(ctx)), true, guard) && is_in_guard, "the callback was not called");
@@ -294,22 +290,18 @@ FAILING(lastuse_offload_buffer_ids) {
     FAILS_WITH_FALSE(lastuse_offload_buffer_ids, lastuse_offload_new(NULL), 0, NULL, NULL);
 }
 
-FAILING(lastuse_offload_item_device) {
-    FAILS_WITH_MINUS_1(lastuse_offload_item_device, lastuse_offload_new(NULL), 0);
+FAILING(lastuse_offload_item_report) {
+    struct lastuse_offload_place place = { .struct_size = sizeof(place) };
+    FAILS_WITH_FALSE(lastuse_offload_item_report, lastuse_offload_new(NULL), 0, &place);
 }
 
-FAILING(lastuse_offload_item_rows) {
-    int device;
-    FAILS(lastuse_offload_item_rows, bool, lastuse_offload_item_rows(lastuse_offload_new(NULL), 0, &device) == 0, result);
-}
-
-FAILING(lastuse_offload_memory_get) {
+FAILING(lastuse_offload_device_report) {
     struct lastuse_offload_memory memory = { .struct_size = sizeof(memory) };
-    FAILS_WITH_FALSE(lastuse_offload_memory_get, lastuse_offload_new(NULL), 0, &memory);
+    FAILS_WITH_FALSE(lastuse_offload_device_report, lastuse_offload_new(NULL), 0, &memory);
 }
 
 FAILING(lastuse_offload_new) {
-    struct lastuse_offload_params params = { .struct_size = sizeof(params), .max_measurements = -1 };
+    struct lastuse_offload_params params = { .struct_size = sizeof(params), .order = (enum lastuse_offload_order) 99 };
     FAILS_WITH_NULL(lastuse_offload_new, &params);
 }
 
@@ -349,10 +341,6 @@ CASE(settings_are_accepted) {
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         CHECK(lastuse_set(values[i][0], values[i][1]), "%s", lastuse_last_error());
     }
-}
-
-FAILING(lastuse_stats_get) {
-    FAILS_WITH_FALSE(lastuse_stats_get, NULL);
 }
 
 static struct lastuse_steps * stopped_steps(void) {
@@ -433,7 +421,8 @@ static bool uses_placement(const int * devices, int n_items, size_t * sizes, int
     FAILS_WITH_MINUS_1(lastuse_offload_add_item, seen->placement, &item);
     FAILS_WITH_MINUS_1(lastuse_offload_add_graph, seen->placement, a_graph());
     FAILS_WITH_FALSE(lastuse_offload_solve, seen->placement);
-    FAILS_WITH_MINUS_1(lastuse_offload_item_device, seen->placement, 0); // nothing is placed yet
+    struct lastuse_offload_place place = { .struct_size = sizeof(place) };
+    FAILS_WITH_FALSE(lastuse_offload_item_report, seen->placement, 0, &place); // nothing is placed yet
     FAILS(lastuse_offload_free, bool, (lastuse_offload_free(seen->placement), true), result);
     seen->calls++;
     return true;
@@ -441,7 +430,7 @@ static bool uses_placement(const int * devices, int n_items, size_t * sizes, int
 
 CASE(a_placement_is_used_in_callbacks) {
     struct seen                     seen   = { 0 };
-    struct lastuse_offload_params params = { .struct_size = sizeof(params), .measure = uses_placement };
+    struct lastuse_offload_params params = { .struct_size = sizeof(params), .callback = uses_placement };
     struct lastuse_offload_device host   = { .struct_size = sizeof(host), .budget = 1000 };
     struct lastuse_offload_item   item   = { .struct_size = sizeof(item), .name = "one", .bytes = 100 };
     struct lastuse_offload_memory memory = { .struct_size = sizeof(memory) };
@@ -450,7 +439,7 @@ CASE(a_placement_is_used_in_callbacks) {
     CHECK(lastuse_offload_add_device(seen.placement, &host) == 0, "%s", lastuse_last_error());
     CHECK(lastuse_offload_add_item(seen.placement, &item) == 0, "%s", lastuse_last_error());
     CHECK(lastuse_offload_solve(seen.placement) && seen.calls > 0, "%s", lastuse_last_error());
-    CHECK(lastuse_offload_memory_get(seen.placement, 0, &memory) && memory.compute_size == 64, "another size");
+    CHECK(lastuse_offload_device_report(seen.placement, 0, &memory) && memory.compute_size == 64, "another size");
     lastuse_offload_free(seen.placement);
 }
 
@@ -472,9 +461,9 @@ FAILING(lastuse_tensor_release) {
     FAILS_WITH_FALSE(lastuse_tensor_release, an_allocator(), a_tensor(a_context()));
 }
 
-FAILING(lastuse_tensor_retain_until) {
+FAILING(lastuse_tensor_retain) {
     struct ggml_tensor * t = a_tensor(a_context());
-    FAILS_WITH_FALSE(lastuse_tensor_retain_until, an_allocator(), t, t);
+    FAILS_WITH_FALSE(lastuse_tensor_retain, an_allocator(), t, t);
 }
 
 FAILING(lastuse_tensor_set_output) {
@@ -487,12 +476,12 @@ CASE(functions_of_a_process_without_lastuse_fail) {
     ggml_gallocr_t          galloc = an_allocator();
     struct lastuse_stats    stats  = { .struct_size = sizeof(stats) };
     struct ggml_tensor *    t      = a_tensor(a_context());
-    FAILS_WITH_FALSE(lastuse_stats_get, &stats);
-    FAILS_WITH_FALSE(lastuse_tensor_retain, galloc, t);
-    FAILS_WITH_FALSE(lastuse_graph_reorder, a_graph(), ggml_backend_cpu_buffer_type(), 0, NULL);
+    FAILS_WITH_FALSE(lastuse_stats_report, &stats);
+    FAILS_WITH_FALSE(lastuse_tensor_retain, galloc, t, NULL);
+    FAILS_WITH_FALSE(lastuse_graph_reorder, a_graph(), NULL, NULL);
     FAILS_WITH_FALSE(lastuse_graph_dump_begin, a_graph());
-    FAILS(lastuse_gallocr_lower_bound, size_t, lastuse_gallocr_lower_bound(galloc, 0), result == 0);
-    FAILS(lastuse_gallocr_wanted_size, size_t, lastuse_gallocr_wanted_size(galloc, 0), result == 0);
+    struct lastuse_gallocr_sizes sizes = { .struct_size = sizeof(sizes) };
+    FAILS_WITH_FALSE(lastuse_gallocr_report, galloc, 0, &sizes);
     FAILS(lastuse_gallocr_dedicated_size, size_t, lastuse_gallocr_dedicated_size(galloc, a_buffer()), result == 0);
     FAILS(lastuse_gallocr_dedicated_reset, bool, (lastuse_gallocr_dedicated_reset(galloc, a_buffer()), true), result);
     FAILS_WITH_FALSE(lastuse_gallocr_set, galloc, "effort", "1");

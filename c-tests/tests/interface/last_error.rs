@@ -11,7 +11,7 @@ use lastuse_vendor::Package;
 const SWITCHED_OFF: &str = "functions_of_a_process_without_lastuse_fail";
 
 /// Functions that cannot fail, and those that end in `ggml_abort`.
-const NEVER_FAIL: [&str; 19] = [
+const NEVER_FAIL: [&str; 16] = [
     "ggml_backend_alloc_ctx_tensors_from_buft_size",
     "ggml_gallocr_free",
     "ggml_gallocr_get_buffer_size",
@@ -23,12 +23,9 @@ const NEVER_FAIL: [&str; 19] = [
     "lastuse_accounting_device_count",
     "lastuse_accounting_free",
     "lastuse_enabled",
-    "lastuse_graph_remove_copies",
     "lastuse_guard_check_graph",
     "lastuse_guard_check_tensor",
     "lastuse_last_error",
-    "lastuse_offload_longest",
-    "lastuse_plan_count",
     "lastuse_string_free",
     "lastuse_version",
 ];

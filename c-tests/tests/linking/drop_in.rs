@@ -121,6 +121,6 @@ fn shared_library_behind_ggml_reports_it_and_leaves_ggmls_allocators_alone() {
     for variables in [&[][..], &[("LASTUSE", OsStr::new("off"))]] {
         let outcome = support::expect(program.run_with(&[], variables));
         assert_eq!(outcome.code, Some(0), "{variables:?}: {}", outcome.describe());
-        assert_eq!(outcome.stderr.matches("lastuse_gallocr_lower_bound").count(), 1, "{}", outcome.describe());
+        assert_eq!(outcome.stderr.matches("lastuse_gallocr_report").count(), 1, "{}", outcome.describe());
     }
 }

@@ -11,9 +11,10 @@
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "lastuse.h"
+#include "reports.h"
 
 #pragma weak lastuse_enabled
-#pragma weak lastuse_gallocr_lower_bound
+#pragma weak lastuse_gallocr_report
 #pragma weak lastuse_gallocr_explain
 #pragma weak lastuse_string_free
 #pragma weak lastuse_graph_measure
@@ -123,13 +124,13 @@ static void ask_lastuse(struct plugin * plugin, int rows) {
 
     ggml_backend_buffer_type_t type = ggml_backend_get_default_buffer_type(plugin->backend);
     size_t                     size = 0, lower_bound = 0;
-    CHECK(lastuse_graph_measure(graph, &type, 1, NULL, NULL, &size, &lower_bound), "%s", lastuse_last_error());
+    CHECK(lastuse_graph_measure(&graph, 1, &type, 1, NULL, NULL, &size, &lower_bound), "%s", lastuse_last_error());
     CHECK(lower_bound > 0 && lower_bound <= size, "%zu of %zu bytes", lower_bound, size);
     struct lastuse_reorder_report order = { .struct_size = sizeof(order) };
-    lastuse_graph_reorder(graph, NULL, 0, &order);
+    is_reordered(graph, NULL, 0, &order);
     CHECK(order.lower_bound_before > 0, "the graph was not reordered: %s", lastuse_last_error());
     struct lastuse_copies_report copies = { .struct_size = sizeof(copies) };
-    lastuse_graph_remove_copies(graph, NULL, &copies);
+    copies_removed(graph, NULL, &copies);
     CHECK(copies.removed + copies.left_part + copies.left_memory > 0, "no copies were found: %s", lastuse_last_error());
     CHECK(ggml_gallocr_alloc_graph(plugin->allocator, graph), "the graph has no memory");
     CHECK(lastuse_graph_verify(graph), "%s", lastuse_last_error());
@@ -156,7 +157,7 @@ void plugin_step(struct plugin * plugin, int step) {
     add_to_hash(plugin, output);
     size_t bytes = ggml_gallocr_get_buffer_size(plugin->allocator, 0);
     if (lastuse_enabled != NULL && lastuse_enabled()) {
-        size_t bound = lastuse_gallocr_lower_bound(plugin->allocator, 0);
+        size_t bound = lower_bound_of(plugin->allocator, 0);
         CHECK(bound > 0 && bound <= bytes, "a lower bound of %zu for %zu bytes", bound, bytes);
     }
     ask_lastuse(plugin, rows);

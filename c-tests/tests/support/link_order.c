@@ -6,6 +6,7 @@
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "lastuse.h"
+#include "reports.h"
 
 // The last refusal names the function and the order on the link line.
 static void expect_refusal(const char * function) {
@@ -25,10 +26,10 @@ int main(void) {
     CHECK(ggml_gallocr_reserve(allocator, graph), "no memory is reserved");
 
     CHECK(!lastuse_enabled(), "no call reaches lastuse");
-    CHECK(lastuse_gallocr_lower_bound(allocator, 0) == 0, "it plans nothing");
-    expect_refusal("lastuse_gallocr_lower_bound");
-    CHECK(lastuse_gallocr_wanted_size(allocator, 0) == 0, "it plans nothing");
-    expect_refusal("lastuse_gallocr_wanted_size");
+    CHECK(lower_bound_of(allocator, 0) == 0, "it plans nothing");
+    expect_refusal("lastuse_gallocr_report");
+    CHECK(plan_size_of(allocator, 0) == 0, "it plans nothing");
+    expect_refusal("lastuse_gallocr_report");
     CHECK(!lastuse_gallocr_set(allocator, "rules", "ggml"), "it has an effect");
     expect_refusal("lastuse_gallocr_set");
     CHECK(lastuse_gallocr_explain(allocator, graph) == NULL, "it plans nothing");
@@ -38,14 +39,14 @@ int main(void) {
     CHECK(!lastuse_set("capture", "/nowhere"), "no graph is written");
     expect_refusal("lastuse_set");
     struct lastuse_stats stats = { .struct_size = sizeof(stats) };
-    CHECK(!lastuse_stats_get(&stats) && stats.plans == 0, "%d plans", (int) stats.plans);
+    CHECK(!lastuse_stats_report(&stats) && stats.plans == 0, "%d plans", (int) stats.plans);
     struct lastuse_reorder_report order = { .struct_size = sizeof(order) };
-    CHECK(!lastuse_graph_reorder(graph, NULL, 0, &order) && order.size_before == 0, "nothing is reordered");
+    CHECK(!is_reordered(graph, NULL, 0, &order) && order.size_before == 0, "nothing is reordered");
     ggml_backend_buffer_type_t type = ggml_backend_cpu_buffer_type();
     size_t                     size = 0, lower_bound = 1;
-    CHECK(lastuse_graph_measure(graph, &type, 1, NULL, NULL, &size, &lower_bound), "%s", lastuse_last_error());
+    CHECK(lastuse_graph_measure(&graph, 1, &type, 1, NULL, NULL, &size, &lower_bound), "%s", lastuse_last_error());
     CHECK(size == ggml_gallocr_get_buffer_size(allocator, 0) && lower_bound == 0, "%zu bytes are measured", size);
-    CHECK(lastuse_plan_count() == 0, "it plans nothing");
+    CHECK(plans_made() == 0, "it plans nothing");
 
     CHECK(ggml_gallocr_alloc_graph(allocator, graph), "the graph has no memory");
     CHECK(ggml_gallocr_get_buffer_size(allocator, 0) > 0, "the graph takes nothing");

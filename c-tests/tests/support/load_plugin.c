@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "lastuse.h"
+
 int main(int argc, char ** argv) {
     void * plugin = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
     if (plugin == NULL) {
@@ -11,8 +13,12 @@ int main(int argc, char ** argv) {
         return 2;
     }
     int (*plan_graphs)(void)      = (int (*)(void)) dlsym(plugin, "plan_graphs");
-    uint64_t (*plan_count)(void) = (uint64_t (*)(void)) dlsym(RTLD_DEFAULT, "lastuse_plan_count");
-    int failed                   = plan_graphs();
-    printf("plans=%llu\n", plan_count != NULL ? (unsigned long long) plan_count() : 0);
+    bool (*report)(struct lastuse_stats *) = (bool (*)(struct lastuse_stats *)) dlsym(RTLD_DEFAULT, "lastuse_stats_report");
+    struct lastuse_stats stats             = { .struct_size = sizeof(stats) };
+    int failed                             = plan_graphs();
+    if (report != NULL) {
+        report(&stats);
+    }
+    printf("plans=%llu\n", (unsigned long long) stats.plans);
     return failed;
 }

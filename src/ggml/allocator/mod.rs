@@ -43,7 +43,6 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::observe::capture::captures;
 use crate::ggml::observe::events::Events;
-use crate::ggml::observe::statistics::totals;
 use crate::ggml::observe::verify::{Verifier, Violation};
 use crate::ggml::process::settings::{Settings, settings};
 use crate::ggml::refusal::Refusal;
@@ -184,11 +183,6 @@ impl Allocator {
     /// [`NotRetained::NotRegistered`] if the tensor is not retained so.
     pub fn release(&mut self, tensor: TensorRef<'_>) -> Result<(), NotRetained> {
         self.planner.retention.release(tensor)
-    }
-
-    /// The number of plans that this process has made.
-    pub fn plan_count() -> u64 {
-        totals().plans
     }
 
     /// The ggml that its graphs and buffers belong to.

@@ -42,7 +42,7 @@ impl fmt::Display for NotRetained {
             ),
             Self::NotRegistered { tensor } => write!(
                 f,
-                "{tensor:?} is not retained by lastuse_tensor_retain or lastuse_tensor_retain_until on this allocator; \
+                "{tensor:?} is not retained by lastuse_tensor_retain on this allocator; \
                  names are released by lastuse_set(\"retain\", ...)"
             ),
         }

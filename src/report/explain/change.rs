@@ -128,7 +128,7 @@ impl fmt::Display for Change {
             Self::Release { tensor, bytes, needed_until } => write!(
                 f,
                 "{tensor} is retained, which keeps {} live, but its last use is {needed_until}: read it then, and retain \
-                 it no longer than that (lastuse_tensor_retain_until)",
+                 it no longer than that (lastuse_tensor_retain)",
                 fixed(*bytes)
             ),
             Self::ReleaseAll { tensors } => {

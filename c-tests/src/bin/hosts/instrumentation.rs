@@ -45,7 +45,7 @@ pub fn static_link(ggml: &Ggml, lastuse: Option<&Lastuse>) -> Result<Vec<String>
     let mut link: Vec<String> = COUNTED.iter().map(|function| format!("-Wl,--wrap={function}")).collect();
     if let Some(lastuse) = lastuse {
         // The counter asks lastuse for the number of its plans, if it is there.
-        link.push("-Wl,-u,ggml_gallocr_new_n,-u,lastuse_plan_count".to_owned());
+        link.push("-Wl,-u,ggml_gallocr_new_n,-u,lastuse_stats_report".to_owned());
         link.push(lastuse.archive.to_string_lossy().into_owned());
     }
     let boundary = Program::build_object("hosts-page-boundary.o", "hosts/page_boundary.c", ggml)?;

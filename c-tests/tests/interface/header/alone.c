@@ -1,7 +1,8 @@
 // lastuse.h needs no other header before it.
 
 #include "lastuse.h"
+#include "reports.h"
 
 int main(void) {
-    return lastuse_version()[0] != '\0' && lastuse_plan_count() == 0 ? 0 : 1;
+    return lastuse_version()[0] != '\0' && plans_made() == 0 ? 0 : 1;
 }

@@ -1,6 +1,7 @@
 // lastuse.h from C++: the functions keep their C names.
 
 #include "lastuse.h"
+#include "reports.h"
 
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
@@ -27,11 +28,11 @@ static bool flags_results_of_templates() {
 
 int main() {
     const std::string version = lastuse_version();
-    if (version.empty() || !lastuse_enabled() || lastuse_plan_count() != 0) {
+    if (version.empty() || !lastuse_enabled() || plans_made() != 0) {
         return 1;
     }
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    const bool     empty  = lastuse_gallocr_wanted_size(galloc, 0) == 0 && lastuse_gallocr_lower_bound(galloc, 0) == 0;
+    const bool     empty  = plan_size_of(galloc, 0) == 0 && lower_bound_of(galloc, 0) == 0;
     ggml_gallocr_free(galloc);
     return empty && set_output_is_two_functions() && flags_results_of_templates() ? 0 : 1;
 }

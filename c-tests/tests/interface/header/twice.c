@@ -7,7 +7,7 @@
 
 int main(void) {
     // Both headers mean the same allocator.
-    size_t (*wanted_size)(ggml_gallocr_t, int) = lastuse_gallocr_wanted_size;
-    size_t (*lower_bound)(struct ggml_gallocr *, int) = lastuse_gallocr_lower_bound;
-    return wanted_size != lower_bound && set_output_is_two_functions() ? 0 : 1;
+    bool (*report)(ggml_gallocr_t, int, struct lastuse_gallocr_sizes *)        = lastuse_gallocr_report;
+    bool (*same)(struct ggml_gallocr *, int, struct lastuse_gallocr_sizes *) = lastuse_gallocr_report;
+    return report == same && set_output_is_two_functions() ? 0 : 1;
 }

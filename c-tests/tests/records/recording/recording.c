@@ -209,7 +209,7 @@ CASE(folder_is_removed) {
         plan_small(width, "nowhere to go");
     }
     struct lastuse_stats stats = { .struct_size = sizeof(stats) };
-    CHECK(lastuse_stats_get(&stats), "lastuse does the work");
+    CHECK(lastuse_stats_report(&stats), "lastuse does the work");
     CHECK(stats.captures_failed == 5 && stats.captures_written == 0, "%d failed", (int) stats.captures_failed);
 }
 
@@ -272,7 +272,7 @@ CASE(measured) {
     struct built               built = small_graph(8, "measured");
     ggml_backend_buffer_type_t cpu   = ggml_backend_cpu_buffer_type();
     size_t                     size  = 0;
-    CHECK(lastuse_graph_measure(built.graph, &cpu, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
+    CHECK(lastuse_graph_measure(&built.graph, 1, &cpu, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
     built_free(built);
 }
 
@@ -326,8 +326,8 @@ CASE(every_level) {
 
 static struct lastuse_stats stats_now(void) {
     struct lastuse_stats stats = { .struct_size = sizeof(stats) };
-    CHECK(lastuse_stats_get(&stats), "lastuse does the work");
-    CHECK(stats.struct_size == sizeof(stats) && stats.version == LASTUSE_STATS_VERSION, "size or version");
+    CHECK(lastuse_stats_report(&stats), "lastuse does the work");
+    CHECK(stats.struct_size == sizeof(stats), "another size");
     return stats;
 }
 
@@ -373,16 +373,16 @@ CASE(stats_in_threads) {
 }
 
 CASE(stats_of_other_sizes) {
-    CHECK(!lastuse_stats_get(NULL), "there is nothing to fill in");
+    CHECK(!lastuse_stats_report(NULL), "there is nothing to fill in");
     struct {
         struct lastuse_stats stats;
         uint64_t             more;
     } later = { .stats = { .struct_size = sizeof(later) }, .more = 42 };
-    CHECK(lastuse_stats_get(&later.stats), "a later header is served");
+    CHECK(lastuse_stats_report(&later.stats), "a later header is served");
     CHECK(later.stats.struct_size == sizeof(later) && later.more == 42, "bytes that lastuse does not know");
 }
 
 CASE(stats_without_room) {
     struct lastuse_stats stats = { .struct_size = 8 };
-    lastuse_stats_get(&stats); // aborts
+    lastuse_stats_report(&stats); // aborts
 }

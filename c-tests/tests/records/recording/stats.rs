@@ -1,4 +1,4 @@
-//! `lastuse_stats_get`: the program compares the numbers with its own work.
+//! `lastuse_stats_report`: the program compares the numbers with its own work.
 
 use std::ffi::OsStr;
 
@@ -32,7 +32,7 @@ fn struct_that_is_too_small_is_refused() {
     let outcome = expect(program().run(&["stats_without_room"]));
     assert_eq!(outcome.signal, Some(6), "{}", outcome.describe());
     assert!(
-        outcome.stderr.contains("lastuse_stats_get: stats->struct_size is 8: set it to the size of the struct"),
+        outcome.stderr.contains("lastuse_stats_report: report->struct_size is 8: set it to the size of the struct"),
         "{}",
         outcome.stderr
     );
