@@ -105,32 +105,6 @@ void example_of_lastuse_offload_solve(struct ggml_context * ctx, ggml_backend_t 
 
 void example_of_lastuse_offload_item_report(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // nothing has memory yet
-    struct ggml_tensor * weight = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-    struct ggml_cgraph * graph  = ggml_new_graph(ctx);
-    ggml_build_forward_expand(graph, ggml_sqr(ctx, weight));
-
-    struct lastuse_offload *      offload = lastuse_offload_new(NULL);
-    struct lastuse_offload_device host;
-    memset(&host, 0, sizeof(host));
-    host.struct_size = sizeof(host);
-    host.budget      = SIZE_MAX;
-    lastuse_offload_add_device(offload, &host);
-    struct lastuse_offload_item item;
-    memset(&item, 0, sizeof(item));
-    item.struct_size = sizeof(item);
-    item.tensor      = weight;
-    int index = lastuse_offload_add_item(offload, &item);
-    lastuse_offload_add_graph(offload, graph);
-    struct lastuse_offload_place place = { sizeof(place) };
-    GGML_ASSERT(!lastuse_offload_item_report(offload, index, &place));
-    GGML_ASSERT(lastuse_offload_solve(offload));
-    GGML_ASSERT(lastuse_offload_item_report(offload, index, &place) && place.device == 0);
-    lastuse_offload_free(offload);
-    ggml_set_no_alloc(ctx, false);
-}
-
-void example_of_lastuse_offload_item_rows(struct ggml_context * ctx, ggml_backend_t backend) {
-    ggml_set_no_alloc(ctx, true); // nothing has memory yet
     struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, ggml_sqr(ctx, input));
@@ -156,10 +130,10 @@ void example_of_lastuse_offload_item_rows(struct ggml_context * ctx, ggml_backen
     item.row_benefits = hotness;
     lastuse_offload_add_item(offload, &item);
     lastuse_offload_add_graph(offload, graph);
-    GGML_ASSERT(lastuse_offload_solve(offload));
-    int gpu;
     struct lastuse_offload_place place = { sizeof(place) };
-    GGML_ASSERT(lastuse_offload_item_report(offload, 0, &place) && place.n_rows == 512 && place.rows_device == 0);
+    GGML_ASSERT(!lastuse_offload_item_report(offload, 0, &place)); // it is not placed yet
+    GGML_ASSERT(lastuse_offload_solve(offload) && lastuse_offload_item_report(offload, 0, &place));
+    GGML_ASSERT(place.device == 1 && place.n_rows == 512 && place.rows_device == 0); // on the host, and some rows there
     lastuse_offload_free(offload);
     ggml_set_no_alloc(ctx, false);
 }
