@@ -112,13 +112,13 @@ static struct lastuse_copies_report compare(build_graph build) {
 #define CHECK_ALL_REMOVED(build, count)                                                                    \
     do {                                                                                                   \
         struct lastuse_copies_report r = compare(build);                                                   \
-        CHECK(r.removed == (count) && left_of(&r) == 0, "%d removed, %d left", r.removed, left_of(&r));    \
+        CHECK((int) r.removed == (count) && left_of(&r) == 0, "%d removed, %d left", (int) r.removed, left_of(&r));    \
     } while (0)
 
 #define CHECK_ONE_LEFT(build, reason)                                                                      \
     do {                                                                                                   \
         struct lastuse_copies_report r = compare(build);                                                   \
-        CHECK(r.reason == 1 && left_of(&r) == 1, "%d of %d left for it", r.reason, left_of(&r));           \
+        CHECK(r.reason == 1 && left_of(&r) == 1, "%d of %d left for it", (int) r.reason, left_of(&r));     \
     } while (0)
 
 // Removed
@@ -370,7 +370,7 @@ CASE(allocated_graph_is_left_alone) {
     struct parts         p      = graph_of(joined_into_cache, &result);
     compute(cpu, p, &lastuse_api, &galloc);
     struct lastuse_copies_report r = remove_copies(p.b.graph, ggml_backend_cpu_buffer_type());
-    CHECK(r.removed == 0 && r.left_memory == 3, "%d removed, %d left", r.removed, r.left_memory);
+    CHECK((int) r.removed == 0 && (int) r.left_memory == 3, "%d removed, %d left", (int) r.removed, (int) r.left_memory);
     CHECK(ggml_backend_graph_compute(cpu, p.b.graph) == GGML_STATUS_SUCCESS, "not computed");
     ggml_gallocr_free(galloc);
     built_free(p.b);
@@ -421,7 +421,7 @@ CASE(producers_stay_on_their_device) {
     struct ggml_tensor * rows = ggml_view_2d(b.ctx, cache, WIDTH, ROWS, cache->nb[1], 0);
     ggml_build_forward_expand(b.graph, ggml_cpy(b.ctx, ggml_mul_mat(b.ctx, matrix, x), rows));
     struct lastuse_copies_report r = remove_copies(b.graph, NULL);
-    CHECK(r.left_device == 1, "%d", r.left_device);
+    CHECK((int) r.left_device == 1, "%d", (int) r.left_device);
     ggml_backend_buffer_free(there);
     ggml_backend_buffer_free(here);
     built_free(b);

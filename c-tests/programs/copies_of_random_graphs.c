@@ -28,27 +28,27 @@ struct totals {
 static void add_report(struct totals * totals, struct lastuse_copies_report r) {
     struct lastuse_copies_report * sum = &totals->sum;
     sum->bytes_removed += r.bytes_removed;
-    sum->removed += r.removed;
-    sum->left_type += r.left_type;
-    sum->left_producer += r.left_producer;
-    sum->left_readers += r.left_readers;
-    sum->left_part += r.left_part;
-    sum->left_layout += r.left_layout;
-    sum->left_order += r.left_order;
-    sum->left_overlap += r.left_overlap;
-    sum->left_memory += r.left_memory;
-    sum->left_device += r.left_device;
-    sum->left_slot += r.left_slot;
-    sum->left_peak += r.left_peak;
-    totals->copies += r.removed + left_of(&r);
+    sum->removed += (int) r.removed;
+    sum->left_type += (int) r.left_type;
+    sum->left_producer += (int) r.left_producer;
+    sum->left_readers += (int) r.left_readers;
+    sum->left_part += (int) r.left_part;
+    sum->left_layout += (int) r.left_layout;
+    sum->left_order += (int) r.left_order;
+    sum->left_overlap += (int) r.left_overlap;
+    sum->left_memory += (int) r.left_memory;
+    sum->left_device += (int) r.left_device;
+    sum->left_slot += (int) r.left_slot;
+    sum->left_peak += (int) r.left_peak;
+    totals->copies += (int) r.removed + left_of(&r);
 }
 
 static void print_totals(const struct totals * totals) {
     const struct lastuse_copies_report * r = &totals->sum;
     printf("%d of %d copies removed, %zu bytes; left: type %d, producer %d, readers %d, part %d, layout %d, order %d, "
            "overlap %d, memory %d, device %d, slot %d, peak %d\n",
-           r->removed, totals->copies, r->bytes_removed, r->left_type, r->left_producer, r->left_readers, r->left_part,
-           r->left_layout, r->left_order, r->left_overlap, r->left_memory, r->left_device, r->left_slot, r->left_peak);
+           (int) r->removed, totals->copies, r->bytes_removed, (int) r->left_type, (int) r->left_producer, (int) r->left_readers, (int) r->left_part,
+           (int) r->left_layout, (int) r->left_order, (int) r->left_overlap, (int) r->left_memory, (int) r->left_device, (int) r->left_slot, (int) r->left_peak);
 }
 
 // How a graph of a case is made and run.
@@ -139,7 +139,7 @@ static struct totals run(struct case_args args, long long count, struct setting 
         add_report(&totals, compare(cpu, seed, setting));
     }
     print_totals(&totals);
-    CHECK(totals.sum.removed * 20 > totals.copies || seeds.count < 20, "only %d of %d copies", totals.sum.removed,
+    CHECK((int) totals.sum.removed * 20 > totals.copies || seeds.count < 20, "only %d of %d copies", (int) totals.sum.removed,
           totals.copies);
     ggml_backend_free(cpu);
     return totals;

@@ -399,12 +399,12 @@ struct measuring {
 };
 
 // Each item on a device takes 10 bytes of its compute buffer.
-static bool measure(const int * devices, int n_items, size_t * sizes, int n_devices, void * user_data) {
+static bool measure(const int * devices, size_t n_items, size_t * sizes, size_t n_devices, void * user_data) {
     struct measuring * measuring = user_data;
-    CHECK(n_items == 3 && n_devices == 2, "%d items on %d devices", n_items, n_devices);
+    CHECK(n_items == 3 && n_devices == 2, "%zu items on %zu devices", n_items, n_devices);
     measuring->calls++;
     sizes[0] = sizes[1] = 5;
-    for (int i = 0; i < n_items; i++) {
+    for (size_t i = 0; i < n_items; i++) {
         sizes[devices[i]] += 10;
     }
     return !measuring->fails;

@@ -94,7 +94,7 @@ static void check_budget(size_t budget, int n_threads) {
     CHECK(report.size_before == before, "%zu bytes, not %zu", report.size_before, before);
     CHECK(report.size_after <= budget, "%zu bytes for a budget of %zu", report.size_after, budget);
     CHECK(planned_size(t.graph) == report.size_after, "the plan has another size than %zu", report.size_after);
-    CHECK(ggml_graph_n_nodes(t.graph) == nodes + report.nodes_again, "%d nodes run again", report.nodes_again);
+    CHECK(ggml_graph_n_nodes(t.graph) == nodes + (int) report.nodes_again, "%d nodes run again", (int) report.nodes_again);
     CHECK(budget >= before || report.work_after >= report.work_before, "the work is less than before");
     check_same_training(&given, &t, n_threads);
     training_free(&given);
@@ -127,7 +127,7 @@ CASE(graph_that_fits_is_unchanged) {
     struct training                 t     = training_new();
     struct lastuse_recompute_report report;
     CHECK(recompute(&t, params_of(planned_size(given.graph)), &report), "it fits as it is");
-    CHECK(report.nodes_again == 0 && report.work_after == report.work_before, "%d nodes run again", report.nodes_again);
+    CHECK((int) report.nodes_again == 0 && report.work_after == report.work_before, "%d nodes run again", (int) report.nodes_again);
     for (int i = 0; i < ggml_graph_n_nodes(given.graph); i++) {
         CHECK(ggml_graph_node(given.graph, i)->op == ggml_graph_node(t.graph, i)->op, "node %d is another", i);
     }
@@ -219,8 +219,8 @@ CASE(copies_are_reported_and_retained_tensors_are_not_among_them) {
             params.n_retained = 1;
         }
         CHECK(recompute(&t, params, &report), "%s", lastuse_last_error());
-        CHECK(copies.count == report.nodes_again && copies.count > 0, "%d copies, %d reported", copies.count,
-              report.nodes_again);
+        CHECK(copies.count == (int) report.nodes_again && copies.count > 0, "%d copies, %d reported", copies.count,
+              (int) report.nodes_again);
         CHECK(copies.calls > 0 && copies.done == 1.0f, "the progress ends at %f", copies.done);
         training_free(&t);
     }
@@ -312,6 +312,6 @@ CASE(functions_of_the_program_are_barriers) {
     ggml_build_forward_expand(t.graph, mark);
     struct lastuse_recompute_report report;
     CHECK(!recompute(&t, params_of(1), &report), "a byte cannot be enough");
-    CHECK(report.nodes_again == 0 && report.size_after <= report.size_before, "%d nodes", report.nodes_again);
+    CHECK((int) report.nodes_again == 0 && report.size_after <= report.size_before, "%d nodes", (int) report.nodes_again);
     training_free(&t);
 }

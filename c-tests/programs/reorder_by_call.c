@@ -32,7 +32,7 @@ static bool reorder(struct ggml_cgraph * graph, struct lastuse_reorder_report * 
     *report = (struct lastuse_reorder_report){ .struct_size = sizeof(*report) };
     struct ggml_tensor * last    = graph->n_nodes > 0 ? graph->nodes[graph->n_nodes - 1] : NULL;
     bool                 changed = is_reordered(graph, ggml_backend_cpu_buffer_type(), 0, report);
-    CHECK(changed == (report->nodes_moved > 0), "%d nodes moved", report->nodes_moved);
+    CHECK(changed == ((int) report->nodes_moved > 0), "%d nodes moved", (int) report->nodes_moved);
     CHECK(changed == (report->lower_bound_after < report->lower_bound_before), "the bound is %zu after %zu",
           report->lower_bound_after, report->lower_bound_before);
     CHECK(report->size_after <= report->size_before, "the plan has grown to %zu", report->size_after);
@@ -164,7 +164,7 @@ static void compare_training(int n_threads) {
     training_run(&moved, cpu, 3);
     check_same_training(&moved, &given);
     printf("training graph of %d nodes: lower bound %zu, then %zu; %d nodes moved\n", given.graph->n_nodes,
-           report.lower_bound_before, report.lower_bound_after, report.nodes_moved);
+           report.lower_bound_before, report.lower_bound_after, (int) report.nodes_moved);
     ggml_gallocr_free(first);
     ggml_gallocr_free(second);
     training_free(&given);
@@ -282,7 +282,7 @@ CASE(nothing_passes_a_function_of_the_program) {
     struct ggml_tensor * second = expand(p, ggml_scale(p.b.ctx, p.x, 2.0f));
     two_branches(p, ggml_map_custom1(p.b.ctx, ggml_sqr(p.b.ctx, p.x), custom, 1, NULL), first, second);
     struct lastuse_reorder_report report;
-    CHECK(!reorder(p.b.graph, &report), "%d nodes have moved", report.nodes_moved);
+    CHECK(!reorder(p.b.graph, &report), "%d nodes have moved", (int) report.nodes_moved);
     built_free(p.b);
 }
 
@@ -302,7 +302,7 @@ static void check_write_stays(struct ggml_tensor * (*alias)(struct parts p, stru
     struct ggml_tensor * end  = reduce(p, ggml_mul(p.b.ctx, second, reduce(p, read)));
     ggml_build_forward_expand(p.b.graph, end);
     struct lastuse_reorder_report report;
-    CHECK(reorder(p.b.graph, &report) == moves, "%d nodes have moved", report.nodes_moved);
+    CHECK(reorder(p.b.graph, &report) == moves, "%d nodes have moved", (int) report.nodes_moved);
     bool overtakes = place_of(p.b.graph, read) < place_of(p.b.graph, write);
     CHECK(overtakes == moves, "the read is at %d, the write at %d", place_of(p.b.graph, read),
           place_of(p.b.graph, write));

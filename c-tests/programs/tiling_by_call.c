@@ -79,12 +79,12 @@ static int check_budget(uint64_t seed, size_t budget, int n_threads) {
     CHECK(report.size_after <= budget, "%zu bytes for a budget of %zu", report.size_after, budget);
     CHECK(planned_size(tiled.graph) == report.size_after, "seed %llu: the plan has %zu bytes, not %zu",
           (unsigned long long) seed, planned_size(tiled.graph), report.size_after);
-    CHECK(ggml_graph_n_nodes(tiled.graph) == nodes + report.nodes_added, "%d nodes are added", report.nodes_added);
+    CHECK(ggml_graph_n_nodes(tiled.graph) == nodes + (int) report.nodes_added, "%d nodes are added", (int) report.nodes_added);
     CHECK(tiled.graph->n_leafs == leafs && ggml_graph_node(tiled.graph, -1) == last, "leafs, or the last node, are others");
     check_same_results(&whole, &tiled, seed, n_threads);
     ggml_free(whole.ctx);
     ggml_free(tiled.ctx);
-    return report.n_tilings;
+    return (int) report.n_tilings;
 }
 
 // Checks four budgets for each of `count` graphs.
@@ -120,7 +120,7 @@ CASE(graph_that_fits_is_unchanged) {
     int                         nodes = ggml_graph_n_nodes(b.graph);
     struct lastuse_tiling_report report;
     CHECK(tile(&b, params_of(planned_size(b.graph)), &report), "it fits as it is");
-    CHECK(report.n_tilings == 0 && report.nodes_added == 0 && ggml_graph_n_nodes(b.graph) == nodes, "it has changed");
+    CHECK((int) report.n_tilings == 0 && (int) report.nodes_added == 0 && ggml_graph_n_nodes(b.graph) == nodes, "it has changed");
     ggml_free(b.ctx);
 }
 
@@ -166,10 +166,10 @@ struct calls {
     float done;
 };
 
-static void note_tiled(struct ggml_tensor * tensor, int tiles, void * user_data) {
+static void note_tiled(struct ggml_tensor * tensor, size_t tiles, void * user_data) {
     struct calls * calls = user_data;
     calls->tilings++;
-    CHECK(strcmp(ggml_get_name(tensor), "scores") == 0 && tiles > 1, "%s in %d tiles", ggml_get_name(tensor), tiles);
+    CHECK(strcmp(ggml_get_name(tensor), "scores") == 0 && tiles > 1, "%s in %zu tiles", ggml_get_name(tensor), tiles);
 }
 
 static bool note_progress(float done, void * user_data) {
@@ -189,14 +189,14 @@ CASE(tilings_are_reported_and_tiles_are_named) {
     params.progress  = note_progress;
     params.user_data = &calls;
     CHECK(tile(&b, params, &report), "%s", lastuse_last_error());
-    CHECK(calls.tilings == report.n_tilings && calls.tilings == 1 && calls.progress > 0, "%d tilings", calls.tilings);
+    CHECK(calls.tilings == (int) report.n_tilings && calls.tilings == 1 && calls.progress > 0, "%d tilings", calls.tilings);
     CHECK(calls.done == 1.0f, "the progress ends at %f", calls.done);
     int tiles = 0;
     for (int i = 0; i < ggml_graph_n_nodes(b.graph); i++) {
         tiles += strncmp(ggml_get_name(ggml_graph_node(b.graph, i)), "scores (tile ", 13) == 0;
         CHECK(strcmp(ggml_get_name(ggml_graph_node(b.graph, i)), "scores") != 0, "the whole is still there");
     }
-    CHECK(tiles == report.most_tiles && tiles > 1, "%d tiles, %d reported", tiles, report.most_tiles);
+    CHECK(tiles == (int) report.most_tiles && tiles > 1, "%d tiles, %d reported", tiles, (int) report.most_tiles);
     ggml_free(b.ctx);
 }
 
@@ -275,7 +275,7 @@ CASE(tensors_that_only_tiles_are_computed_of_are_refused) {
     CHECK(lastuse_tensor_retain(galloc, scores, NULL), "%s", lastuse_last_error());
     check_refused(&b, params_of(2 * 1024 * 1024), "the smallest needs");
     CHECK(lastuse_tensor_release(galloc, scores), "%s", lastuse_last_error());
-    CHECK(tile(&b, params_of(2 * 1024 * 1024), &report) && report.n_tilings > 0, "%s", lastuse_last_error());
+    CHECK(tile(&b, params_of(2 * 1024 * 1024), &report) && (int) report.n_tilings > 0, "%s", lastuse_last_error());
     CHECK(!lastuse_tensor_retain(galloc, scores, NULL) && strstr(lastuse_last_error(), "only tiles") != NULL, "retained");
     CHECK(!lastuse_tensor_retain(galloc, scores, b.results[0]), "retained");
     CHECK(lastuse_tensor_dedicate(galloc, scores, buffer) == NULL && strstr(lastuse_last_error(), "only tiles") != NULL,
@@ -405,7 +405,7 @@ static void check_shape(struct large_graph (*build)(void), bool is_tiled) {
         size_t size = planned_size(tiled.graph);
         CHECK(report.size_after <= budget && report.size_after == size, "%zu bytes for %zu, reported %zu", size, budget,
               report.size_after);
-        CHECK(step > 0 || (report.n_tilings > 0) == is_tiled, "%d tilings", report.n_tilings);
+        CHECK(step > 0 || ((int) report.n_tilings > 0) == is_tiled, "%d tilings", (int) report.n_tilings);
         check_same_results(&whole, &tiled, budget, 1);
         ggml_free(whole.ctx);
         ggml_free(tiled.ctx);

@@ -8,8 +8,8 @@
 #include "reports.h"
 
 static inline int left_of(const struct lastuse_copies_report * r) {
-    return r->left_type + r->left_producer + r->left_readers + r->left_part + r->left_layout + r->left_order +
-           r->left_overlap + r->left_memory + r->left_device + r->left_slot + r->left_peak;
+    return (int) r->left_type + (int) r->left_producer + (int) r->left_readers + (int) r->left_part + (int) r->left_layout + (int) r->left_order +
+           (int) r->left_overlap + (int) r->left_memory + (int) r->left_device + (int) r->left_slot + (int) r->left_peak;
 }
 
 static inline bool is_copy(const struct ggml_tensor * t) {
@@ -32,7 +32,7 @@ static inline struct lastuse_copies_report remove_copies(struct ggml_cgraph * gr
     int                          before  = count_copies(graph);
     int                          n_nodes = graph->n_nodes;
     int                          removed = copies_removed(graph, buft, &report);
-    CHECK(removed == report.removed && report.struct_size == sizeof(report), "%d and %d", removed, report.removed);
+    CHECK(removed == (int) report.removed && report.struct_size == sizeof(report), "%d and %d", removed, (int) report.removed);
     CHECK(removed + left_of(&report) == before, "%d of %d copies are reported", removed + left_of(&report), before);
     CHECK(count_copies(graph) == before - removed, "%d of %d copies are there", count_copies(graph), before);
     CHECK((removed > 0) == (report.bytes_removed > 0), "%zu bytes in %d copies", report.bytes_removed, removed);

@@ -138,7 +138,7 @@ int main(int argc, char ** argv) {
         ratios[round]     = seconds[1][round] / seconds[0][round];
     }
     double ratio = median(ratios, n_rounds);
-    printf("%zu %zu %d %.3f %.3f %.3f %.3f %.3f\n", before, after, report.n_tilings, median(seconds[0], n_rounds),
+    printf("%zu %zu %d %.3f %.3f %.3f %.3f %.3f\n", before, after, (int) report.n_tilings, median(seconds[0], n_rounds),
            median(seconds[1], n_rounds), ratio, ratios[0], ratios[n_rounds - 1]);
     return 0;
 }

@@ -411,11 +411,11 @@ CASE(steps_are_used_in_callbacks) {
     lastuse_steps_free(seen.steps);
 }
 
-static bool uses_placement(const int * devices, int n_items, size_t * sizes, int n_devices, void * user_data) {
+static bool uses_placement(const int * devices, size_t n_items, size_t * sizes, size_t n_devices, void * user_data) {
     struct seen *                   seen   = user_data;
     struct lastuse_offload_device device = { .struct_size = sizeof(device) };
     struct lastuse_offload_item   item   = { .struct_size = sizeof(item), .name = "other", .bytes = 1 };
-    CHECK(n_items == 1 && devices[0] == 0 && n_devices == 1, "%d items on %d devices", n_items, n_devices);
+    CHECK(n_items == 1 && devices[0] == 0 && n_devices == 1, "%zu items on %zu devices", n_items, n_devices);
     sizes[0] = 64;
     FAILS_WITH_MINUS_1(lastuse_offload_add_device, seen->placement, &device);
     FAILS_WITH_MINUS_1(lastuse_offload_add_item, seen->placement, &item);
