@@ -10,6 +10,7 @@
 //! - `layout`, `layouts`, `operation`, `tensor`: one tensor
 //! - `retention`: the tensors that the program reads later than the graph does
 //! - `def_use`, `computation`: the graph, with the sources and the last user of each tensor
+//! - `edit`: the editor of graphs, which the passes use
 //! - `access`: which bytes a node reads and writes, and in which layouts
 //! - `rules`, `device`, `rule_setting`, `buffer`: the target of a plan
 //! - `live_ranges`: when each tensor needs memory
@@ -38,6 +39,7 @@ mod buffer;
 mod retention;
 mod def_use;
 mod computation;
+mod edit;
 pub mod copies;
 mod live_ranges;
 mod plan;
@@ -56,6 +58,7 @@ pub use access::{Access, Accesses, Effect, Region, Strides, Unordered};
 pub use buffer::{Address, BufferIndex, BufferSpec, Requests, Sizes};
 pub use computation::Graph;
 pub use device::Device;
+pub use edit::{Edited, GraphEdit};
 pub use layout::{Layout, LayoutRef};
 pub use layouts::LayoutId;
 pub use live_ranges::{Allocation, InactiveNode, LiveRanges, Workspace, live_ranges};

@@ -10,10 +10,10 @@ use crate::placement::{Bytes, Effort};
 use super::kernels::{KernelCosts, Kernels, TensorFacts, costs_at, prefer_cheaper};
 use super::order::{self, Hazards, Reordering, reorder};
 use super::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, recompute_exactly, work_of};
-use super::tiling::{self, Kind, NotTiled, TiledGraph, TilingLimits};
+use super::tiling::{self, Kind, Known, NotTiled, TiledGraph, TilingLimits};
 use super::{
-    Address, BufferIndex, BufferSpec, Device, Effect, Graph, GraphPlan, Layout, NamePattern, PlanError, Requests,
-    Retained, Retention, Rules, Sizes, TensorId, Workspace, ggml_alloc_sizes,
+    Address, BufferIndex, BufferSpec, Device, Edited, Effect, Graph, GraphPlan, Layout, NamePattern, PlanError,
+    Requests, Retained, Retention, Rules, Sizes, TensorId, Workspace, ggml_alloc_sizes,
 };
 
 /// A captured graph.
@@ -250,7 +250,7 @@ impl Snapshot {
             let mut sizes = |id, buffer| self.size(id, buffer);
             recompute(subject, buffers, requests, &mut sizes, hazards, budget, effort, progress)
         })?;
-        self.take_rebuilt(&found);
+        self.take_copies(&found.edited);
         Ok(found)
     }
 
@@ -268,7 +268,7 @@ impl Snapshot {
             let mut sizes = |id, buffer| self.size(id, buffer);
             recompute_exactly(subject, buffers, requests, &mut sizes, hazards, dropped)
         })?;
-        self.take_rebuilt(&found);
+        self.take_copies(&found.edited);
         Ok(found)
     }
 
@@ -288,20 +288,20 @@ impl Snapshot {
         pass(subject, requests, &hazards)
     }
 
-    /// Takes the rebuilt graph, with names and ids for the copies.
-    fn take_rebuilt(&mut self, found: &Recomputation) {
+    /// Takes a graph with copies of nodes, with names and ids for them.
+    fn take_copies(&mut self, edited: &Edited) {
         let mut next_id = self.tensors.iter().map(|tensor| tensor.id).max().map_or(0, |id| id.saturating_add(1));
-        let info = |(&origin, &again): (&TensorId, &bool)| {
+        let info = |(id, &origin): (TensorId, &TensorId)| {
             let mut info = self.tensors[origin as usize].clone();
-            if again {
+            if edited.is_new(id) {
                 info.name.push_str(" (again)");
                 info.id = next_id;
                 next_id = next_id.saturating_add(1);
             }
             info
         };
-        let tensors = found.rebuilt.origins.iter().zip(&found.rebuilt.again).map(info).collect();
-        (self.tensors, self.graph) = (tensors, found.rebuilt.graph.clone());
+        let tensors = (0..).zip(&edited.origins).map(info).collect();
+        (self.tensors, self.graph) = (tensors, edited.graph.clone());
     }
 
     /// Replaces the graph by one that computes tiling, so that its plan fits a budget; it stays as it is
@@ -347,8 +347,8 @@ impl Snapshot {
     /// Takes the cut graph, with names and ids for the new tensors.
     fn take_tiled(&mut self, found: &TiledGraph) {
         let mut next_id = self.tensors.iter().map(|tensor| tensor.id).max().map_or(0, |id| id.saturating_add(1));
-        let mut infos = Vec::with_capacity(found.draft.origins.len());
-        for ((id, origin), &nbytes) in (0..).zip(&found.draft.origins).zip(&found.draft.nbytes) {
+        let mut infos = Vec::with_capacity(found.draft.known.len());
+        for (id, &Known { origin, nbytes, .. }) in (0..).zip(&found.draft.known) {
             let given = &self.tensors[origin.tensor as usize];
             let mut info = given.clone();
             if let Some(op) = origin.role.operation() {

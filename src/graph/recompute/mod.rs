@@ -2,7 +2,7 @@
 //!
 //! The backward pass of a training graph reads the results of the forward pass, so at its start all of them are live.
 //! Here values are dropped after their last use in the forward pass, and copies of the nodes that compute them run
-//! right before the backward pass uses them. Uses the graph, `access`, `live_ranges`, `plan` and `order`.
+//! right before the backward pass uses them. Uses the graph, `access`, `live_ranges`, `edit`, `plan` and `order`.
 //!
 //! ```text
 //!  graph -> Facts       (what may be dropped, what each node reads, the work of each node)
@@ -10,8 +10,8 @@
 //!        -> Search      (lowers the peak of a choice; then keeps again what saves the most work for its bytes)
 //!             Scheduler (the order of execution of a choice)
 //!             Estimator (the live bytes of an order)
-//!        -> Rebuilt     (the graph, with copies of the nodes that run again)
-//!        -> better_order (where that does not fit the budget: the smallest graph in an order with a lower peak)
+//!        -> with_copies (the graph, edited: with copies of the nodes that run again)
+//!        -> an order    (where that does not fit the budget: the smallest graph in an order with a lower peak)
 //!        -> LessWork    (keeps again, in that order, what need not be computed again)
 //!        -> recompute   (compares plans with the budget)
 //! ```
@@ -25,8 +25,6 @@ mod schedule;
 mod estimate;
 mod checkpoints;
 mod search;
-mod rebuilt;
-mod in_better_order;
 mod late_copies;
 mod less_work;
 mod pass;
@@ -36,6 +34,5 @@ mod tests;
 pub use facts::Subject;
 pub use not_recomputed::NotRecomputed;
 pub use pass::{Needs, Recomputation, RecomputeEffort, recompute, recompute_exactly};
-pub use rebuilt::Rebuilt;
 pub use schedule::Item;
 pub use work::work_of;

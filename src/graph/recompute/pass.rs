@@ -2,17 +2,15 @@
 
 use std::collections::HashMap;
 
-use crate::graph::order::{Hazards, Model, ReorderEffort};
+use crate::graph::order::{Hazards, Model, ReorderEffort, reorder};
 use crate::graph::progress::Progress;
-use crate::graph::{BufferIndex, BufferSpec, Requests, Sizes, TensorId, Workspace, live_ranges, plan};
+use crate::graph::{BufferIndex, BufferSpec, Edited, Effect, Requests, Sizes, TensorId, Workspace, live_ranges, plan};
 use crate::placement::{Bytes, Step};
 
 use super::facts::{Facts, Subject};
-use super::in_better_order::better_order;
 use super::less_work::{LessWork, Ordered};
 use super::not_recomputed::NotRecomputed;
-use super::rebuilt::Rebuilt;
-use super::schedule::{Item, Scheduler};
+use super::schedule::{Item, Scheduler, with_copies};
 use super::search::Search;
 
 /// Work limit of the search: how many nodes are simulated. A million takes some hundredths of a second.
@@ -42,7 +40,9 @@ pub struct Recomputation {
     /// The first step of the backward pass in the given graph: from it on, nodes use copies.
     pub boundary: Step,
     /// The graph with these nodes.
-    pub rebuilt: Rebuilt,
+    pub edited: Edited,
+    /// The requested buffer of each of them.
+    pub node_buffers: Vec<BufferIndex>,
     /// The memory that the given graph needs.
     pub before: Needs,
     /// The memory that the new graph needs. More than the budget means that the budget cannot be met; then no smaller
@@ -201,12 +201,31 @@ impl<'a> Given<'a> {
         found: &Recomputation,
         effort: RecomputeEffort,
     ) -> Result<Option<Recomputation>, NotRecomputed> {
-        let Self { subject, hazards, buffers, requests, .. } = *self;
-        let effort = ReorderEffort(effort.0 / ORDER_SHARE);
-        let order = better_order(subject, hazards, &found.rebuilt, &found.items, buffers, requests, sizes, effort)?;
-        let Some(items) = order else { return Ok(None) };
+        let Some(items) = self.better_order(sizes, found, ReorderEffort(effort.0 / ORDER_SHARE))? else {
+            return Ok(None);
+        };
         let reordered = self.planned(sizes, items, found.after.work - found.before.work)?;
         Ok((reordered.after.bytes < found.after.bytes).then_some(reordered))
+    }
+
+    /// Returns the nodes of `found` in an order with a lower peak, or `None` where none is found. The hazards of the given
+    /// graph are kept.
+    fn better_order(
+        &self,
+        sizes: &mut dyn Sizes,
+        found: &Recomputation,
+        effort: ReorderEffort,
+    ) -> Result<Option<Vec<Item>>, NotRecomputed> {
+        let Recomputation { items, edited, node_buffers, .. } = found;
+        let Edited { graph, origins, .. } = edited;
+        let effects: Vec<Effect> = origins.iter().map(|&origin| self.subject.effects[origin as usize]).collect();
+        let hazards = Hazards::new(graph, &effects, &same_memory(self.subject, edited));
+        let hazards = hazards.with_pairs(pairs(self.hazards, items));
+        let requests = Requests { leafs: self.requests.leafs, nodes: node_buffers };
+        let mut sizes = |id: TensorId, buffer: BufferIndex| sizes.alloc_size(origins[id as usize], buffer);
+        let found =
+            reorder(graph, self.buffers, requests, &mut sizes, &hazards, effort).map_err(NotRecomputed::Plan)?;
+        Ok((found.moved > 0).then(|| found.order.iter().map(|&step| items[step as usize]).collect()))
     }
 
     /// Lowers the work of `reordered`, which drops `dropped`, within the budget, or within its bytes where these are more.
@@ -237,19 +256,41 @@ impl<'a> Given<'a> {
         Ok(if found.after.bytes <= budget.max(reordered.after.bytes) { found } else { reordered })
     }
 
-    /// Rebuilds the graph with these nodes, of which some do the work `again`, and plans it.
+    /// Returns the graph with these nodes, of which some do the work `again`, planned.
     fn planned(&self, sizes: &mut dyn Sizes, items: Vec<Item>, again: u64) -> Result<Recomputation, NotRecomputed> {
-        let rebuilt = Rebuilt::new(self.subject.graph, self.requests, &items, self.facts.boundary);
+        let edited = with_copies(self.subject.graph, &items, self.facts.boundary);
+        let node_buffers: Vec<BufferIndex> = items.iter().map(|item| self.requests.nodes[item.step as usize]).collect();
         let sizes: &mut dyn Sizes =
-            &mut |id: TensorId, buffer: BufferIndex| sizes.alloc_size(rebuilt.origins[id as usize], buffer);
-        let requests = Requests { leafs: self.requests.leafs, nodes: &rebuilt.node_buffers };
-        let plan = plan(&rebuilt.graph, self.buffers, requests, sizes, &mut Workspace::default())
+            &mut |id: TensorId, buffer: BufferIndex| sizes.alloc_size(edited.origins[id as usize], buffer);
+        let requests = Requests { leafs: self.requests.leafs, nodes: &node_buffers };
+        let plan = plan(&edited.graph, self.buffers, requests, sizes, &mut Workspace::default())
             .map_err(NotRecomputed::Plan)?;
         let after = Needs { bytes: total(&plan), work: self.before.work.saturating_add(again) };
-        Ok(Recomputation { items, boundary: self.facts.boundary, rebuilt, before: self.before, after })
+        let boundary = self.facts.boundary;
+        Ok(Recomputation { items, boundary, edited, node_buffers, before: self.before, after })
     }
 }
 
 fn total(plan: &crate::graph::GraphPlan) -> Bytes {
     plan.buffers.iter().map(|buffer| buffer.placement.size()).fold(0, Bytes::saturating_add)
+}
+
+/// Returns the positions in `items` of nodes that must not be swapped in the given graph.
+fn pairs(given_hazards: &Hazards, items: &[Item]) -> Vec<(Step, Step)> {
+    let once = || (0..).zip(items).filter(|(_, item)| !item.again);
+    let mut positions: Vec<Step> = vec![0; items.len()];
+    once().for_each(|(position, item)| positions[item.step as usize] = position);
+    let positions = &positions;
+    let before = |item: &Item| given_hazards.before(item.step).iter().map(|&earlier| positions[earlier as usize]);
+    once().flat_map(|(position, item)| before(item).map(move |earlier| (earlier, position))).collect()
+}
+
+/// Returns, by tensor of an edited graph, the first tensor that it aliases. A copy aliases none: it has no memory before
+/// planning.
+fn same_memory(subject: Subject<'_>, edited: &Edited) -> Vec<TensorId> {
+    let mut new_ids = vec![None; subject.graph.tensors().len()];
+    let tensors = || (0..).zip(&edited.origins);
+    tensors().filter(|&(id, _)| !edited.is_new(id)).for_each(|(id, &origin)| new_ids[origin as usize] = Some(id));
+    let first = |id: TensorId, origin: TensorId| new_ids[subject.same_memory[origin as usize] as usize].unwrap_or(id);
+    tensors().map(|(id, &origin)| if edited.is_new(id) { id } else { first(id, origin) }).collect()
 }

@@ -1,6 +1,7 @@
 //! The order of execution that follows from the dropped results: when each node runs, and when it runs again.
 
 use crate::graph::order::ValueId;
+use crate::graph::{Edited, Graph, GraphEdit, TensorId};
 use crate::placement::Step;
 
 use super::facts::Facts;
@@ -124,4 +125,23 @@ impl<'a> Scheduler<'a> {
 /// Returns `true` if the value that a forward step computes, or is a view of, is dropped.
 fn is_dropped(facts: &Facts, dropped: &Dropped, step: Step) -> bool {
     facts.values[step as usize].is_some_and(|value: ValueId| dropped[value as usize])
+}
+
+/// Returns `graph`, whose nodes are distinct, in a new order, with copies of the nodes that run again. Nodes from step
+/// `boundary` on, and those that run again, use the copy of a source that has one, and views of it are views of the copy.
+pub fn with_copies(graph: &Graph, items: &[Item], boundary: Step) -> Edited {
+    let mut edit = GraphEdit::new(graph);
+    let mut copies: Vec<Option<TensorId>> = vec![None; graph.tensors().len()];
+    let node = |item: &Item| graph.nodes()[item.step as usize];
+    for item in items.iter().filter(|item| item.again) {
+        copies[node(item) as usize] = Some(edit.copy(node(item)));
+    }
+    let listed = items.iter().map(|item| copies[node(item) as usize].filter(|_| item.again).unwrap_or(node(item)));
+    edit.nodes = listed.collect();
+    for (at, item) in items.iter().enumerate().filter(|(_, item)| item.again || item.step >= boundary) {
+        let user = edit.nodes[at];
+        // A cast is a source of itself.
+        edit.refer(user, |id| copies[id as usize].filter(|_| item.again || id != user).unwrap_or(id));
+    }
+    edit.finish()
 }

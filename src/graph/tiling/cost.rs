@@ -26,7 +26,7 @@ pub fn of_tile(facts: &Facts<'_>, region: &Region) -> u64 {
     let draft = facts.draft;
     let mut time = 0u64;
     for member in &region.members {
-        let kind = draft.kinds[member.tensor as usize];
+        let kind = draft.known[member.tensor as usize].kind;
         let Some(tiled) = tiled(&draft.graph, kind, member.tensor, member.dimension) else { continue };
         let sources = draft.graph.sources(member.tensor);
         time = time.saturating_add(NODE);
@@ -35,7 +35,7 @@ pub fn of_tile(facts: &Facts<'_>, region: &Region) -> u64 {
             let is_converted = kind.is_product() && slot == 1 && is_other_type;
             if need == Need::Whole && kind.is_product() {
                 let per_byte = READ_BYTE + if is_converted { CONVERT_BYTE } else { 0 };
-                time = time.saturating_add(draft.nbytes[source as usize].saturating_mul(per_byte));
+                time = time.saturating_add(draft.known[source as usize].nbytes.saturating_mul(per_byte));
             }
         }
     }
@@ -47,7 +47,7 @@ pub fn fewest_units(facts: &Facts<'_>, region: &Region, units: i64, threads: u32
     let mut fewest = 1;
     let threads = u64::from(threads.max(1));
     for member in &region.members {
-        let kind = facts.draft.kinds[member.tensor as usize];
+        let kind = facts.draft.known[member.tensor as usize].kind;
         if kind.is_view() {
             continue;
         }

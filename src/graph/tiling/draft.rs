@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::graph::order::Hazards;
 use crate::graph::{BufferIndex, Effect, Graph, Requests, Sizes, TensorId};
 use crate::placement::Bytes;
 
@@ -53,6 +54,15 @@ impl Role {
         matches!(self, Self::Given | Self::Whole)
     }
 
+    /// Returns the role of a tensor once tiles compute it.
+    pub fn whole(self) -> Self {
+        match self {
+            Self::Given => Self::Whole,
+            Self::Tile => Self::TileWhole,
+            role => role,
+        }
+    }
+
     /// Returns ggml's name of the operation; `None` for that of the given tensor.
     pub fn operation(self) -> Option<&'static str> {
         match self {
@@ -89,27 +99,34 @@ pub struct TileNumber {
 /// Bytes of the longest names of tiles that were tiled once.
 const LONGEST_TILE: usize = 32;
 
+/// What is known of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// How it can be tiled.
+    pub kind: Kind,
+    /// What running it can change.
+    pub effect: Effect,
+    /// Bytes from its first to its last element.
+    pub nbytes: Bytes,
+    /// A number that tensors with the same memory share.
+    pub same_memory: TensorId,
+    /// Whether it must stay as it is.
+    pub kept: bool,
+    /// Whether views of it must not be made.
+    pub unsliced: bool,
+}
+
 /// A graph, and facts about its tensors.
 #[derive(Clone, Debug)]
 pub struct Draft {
     /// The graph. Its ids count the leafs, then the nodes in their order, then the others.
     pub graph: Graph,
-    /// By tensor: its origin.
-    pub origins: Vec<Origin>,
+    /// By tensor.
+    pub known: Vec<Known>,
     /// The tiles that tensors are of, each after the tile that it is within.
     pub tiles: Vec<TileNumber>,
-    /// By tensor: how it can be tiled.
-    pub kinds: Vec<Kind>,
-    /// By tensor: what running it can change.
-    pub effects: Vec<Effect>,
-    /// By tensor: bytes from its first to its last element.
-    pub nbytes: Vec<Bytes>,
-    /// By tensor: a number that tensors with the same memory share.
-    pub same_memory: Vec<TensorId>,
-    /// By tensor: whether it must stay as it is.
-    pub kept: Vec<bool>,
-    /// By tensor: whether views of it must not be made.
-    pub unsliced: Vec<bool>,
     /// The requested buffers of the leafs.
     pub leaf_buffers: Vec<BufferIndex>,
     /// The requested buffers of the nodes.
@@ -121,21 +138,40 @@ pub struct Draft {
 impl Draft {
     /// Starts with a graph of a subject: the given one, or the one that is tiled.
     pub fn of(graph: &Graph, subject: Subject<'_>, requests: Requests<'_>) -> Self {
-        let origin = |tensor| Origin { tensor, role: Role::Given, tile: None };
+        let known = |tensor: TensorId| Known {
+            origin: Origin { tensor, role: Role::Given, tile: None },
+            kind: subject.kinds[tensor as usize],
+            effect: subject.effects[tensor as usize],
+            nbytes: subject.nbytes[tensor as usize],
+            same_memory: subject.same_memory[tensor as usize],
+            kept: subject.kept[tensor as usize],
+            unsliced: subject.unsliced[tensor as usize],
+        };
         Self {
             graph: graph.clone(),
-            origins: (0..).take(graph.tensors().len()).map(origin).collect(),
+            known: (0..).take(graph.tensors().len()).map(known).collect(),
             tiles: Vec::new(),
-            kinds: subject.kinds.to_vec(),
-            effects: subject.effects.to_vec(),
-            nbytes: subject.nbytes.to_vec(),
-            same_memory: subject.same_memory.to_vec(),
-            kept: subject.kept.to_vec(),
-            unsliced: subject.unsliced.to_vec(),
             leaf_buffers: requests.leafs.to_vec(),
             node_buffers: requests.nodes.to_vec(),
             given_nbytes: subject.nbytes.to_vec(),
         }
+    }
+
+    /// Returns which nodes must not be swapped.
+    pub fn hazards(&self) -> Hazards {
+        let effects: Vec<Effect> = self.known.iter().map(|known| known.effect).collect();
+        let same_memory: Vec<TensorId> = self.known.iter().map(|known| known.same_memory).collect();
+        Hazards::new(&self.graph, &effects, &same_memory)
+    }
+
+    /// Returns how the tensor with this id in the draft comes from the given graph.
+    pub fn origin(&self, tensor: TensorId) -> Origin {
+        self.known[tensor as usize].origin
+    }
+
+    /// Returns where each tensor comes from.
+    pub fn origins(&self) -> impl Iterator<Item = Origin> {
+        self.known.iter().map(|known| known.origin)
     }
 
     /// Returns the requested buffers.
@@ -145,7 +181,7 @@ impl Draft {
 
     /// Returns the name of a new tensor, from that of the given one; `None` for a given tensor.
     pub fn name(&self, tensor: TensorId, given: &str) -> Option<String> {
-        let origin = self.origins[tensor as usize];
+        let origin = self.origin(tensor);
         let what = match (origin.role, origin.tile) {
             (Role::Given | Role::Whole, _) => return None,
             (Role::Tile | Role::TileWhole, _) => "tile ",
@@ -175,12 +211,12 @@ impl Draft {
 
     /// Returns the bytes that a buffer requires for a tensor: for a tile, its own bytes and the padding of the whole.
     pub fn alloc_size(&self, sizes: &mut dyn Sizes, tensor: TensorId, buffer: BufferIndex) -> Bytes {
-        let origin = &self.origins[tensor as usize];
+        let origin = self.origin(tensor);
         let size = sizes.alloc_size(origin.tensor, buffer);
         if origin.role.is_given() {
             return size;
         }
         let padding = size.saturating_sub(self.given_nbytes[origin.tensor as usize]);
-        self.nbytes[tensor as usize].saturating_add(padding)
+        self.known[tensor as usize].nbytes.saturating_add(padding)
     }
 }

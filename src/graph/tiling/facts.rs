@@ -56,7 +56,7 @@ impl<'a> Facts<'a> {
         let mut facts = Self {
             draft,
             buffers,
-            hazards: Hazards::new(graph, &draft.effects, &draft.same_memory),
+            hazards: draft.hazards(),
             allocations: ranges.allocations,
             problems,
             users: users(graph),
@@ -66,7 +66,7 @@ impl<'a> Facts<'a> {
             overlapping: overlapping?,
             profiles,
             sizes: padded_sizes,
-            fixed: draft.kept.clone(),
+            fixed: draft.known.iter().map(|known| known.kept).collect(),
         };
         facts.find_steps();
         facts.find_fixed();
@@ -92,9 +92,9 @@ impl<'a> Facts<'a> {
         let never = Flags(Flags::INPUT.0 | Flags::PARAM.0 | Flags::LOSS.0);
         for &node in graph.nodes() {
             let flags = graph.tensor(node).flags;
-            let is_pure = matches!(self.draft.effects[node as usize], Effect::Result | Effect::View);
+            let is_pure = matches!(self.draft.known[node as usize].effect, Effect::Result | Effect::View);
             let is_skipped = knows_flag && !flags.has(Flags::COMPUTE);
-            let is_whole = self.draft.kinds[node as usize] == Kind::Other;
+            let is_whole = self.draft.known[node as usize].kind == Kind::Other;
             self.fixed[node as usize] |= !is_pure || is_skipped || is_whole || flags.has(never);
         }
         if let Some(&last) = graph.nodes().last() {
@@ -115,14 +115,14 @@ impl<'a> Facts<'a> {
     /// such a tile itself.
     pub fn may_be_output(&self, id: TensorId) -> bool {
         let tensor = self.draft.graph.tensor(id);
-        let is_tile = || self.draft.origins[id as usize].role == Role::Tile;
+        let is_tile = || self.draft.known[id as usize].origin.role == Role::Tile;
         self.is_tileable(id) && if tensor.view.is_none() { tensor.is_owned() } else { is_tile() }
     }
 
     /// Returns `true` if the node may be replaced.
     pub fn is_tileable(&self, id: TensorId) -> bool {
         let is_listed = !self.fixed[id as usize] && self.steps[id as usize].is_some();
-        is_listed && !(self.draft.kinds[id as usize].is_view() && self.is_read_elsewhere(id))
+        is_listed && !(self.draft.known[id as usize].kind.is_view() && self.is_read_elsewhere(id))
     }
 
     /// Returns `true` if the program reads the tensor after the graph, or later than its users do; or may do so, since

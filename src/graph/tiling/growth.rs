@@ -29,7 +29,7 @@ impl Region {
         while let Some(read) = waiting.pop() {
             let dimension = region.member(read)?.dimension;
             for &user in facts.users.of(read) {
-                if facts.draft.kinds[user as usize].is_view() {
+                if facts.draft.known[user as usize].kind.is_view() {
                     let dimension = region.dimension_of_view(facts, user, [tensor, read], dimension)?;
                     region.add(facts, user, dimension)?;
                     waiting.push(user);
@@ -58,7 +58,7 @@ impl Region {
 
     /// Adds a node that reads `read`, tiled along the first dimension that needs no more of it than its tile.
     fn add_user(&mut self, facts: &Facts<'_>, user: TensorId, read: TensorId) -> Option<()> {
-        let (graph, kind) = (&facts.draft.graph, facts.draft.kinds[user as usize]);
+        let (graph, kind) = (&facts.draft.graph, facts.draft.known[user as usize].kind);
         let of = *self.member(read)?;
         if self.member(user).is_some() {
             return Some(());
@@ -100,7 +100,7 @@ impl Region {
         let mut found: Vec<(TensorId, usize)> =
             self.outputs(facts).map(|member| (member.tensor, member.dimension)).collect();
         for member in &self.members {
-            let kind = facts.draft.kinds[member.tensor as usize];
+            let kind = facts.draft.known[member.tensor as usize].kind;
             let Some(tiled) = tiled(graph, kind, member.tensor, member.dimension) else { continue };
             for (&need, &source) in tiled.needs.iter().zip(graph.sources(member.tensor)) {
                 let Need::Along { dimension, numerator, denominator } = need else { continue };

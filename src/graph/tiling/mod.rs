@@ -52,7 +52,7 @@ mod tests;
 
 pub use detach::detached;
 pub use draft::Subject;
-pub use draft::{Draft, Origin, Role, TileNumber};
+pub use draft::{Draft, Known, Origin, Role, TileNumber};
 pub use not_tiled::NotTiled;
 pub use operations::{Kind, Window};
 pub use pass::{TiledGraph, TilingEffort, TilingLimits, tile};

@@ -75,8 +75,8 @@ impl Region {
 
     /// Returns the members that stay whole: what computes a result that others read too.
     pub fn outputs<'r>(&'r self, facts: &'r Facts<'_>) -> impl Iterator<Item = &'r Member> {
-        let kinds = &facts.draft.kinds;
-        let is_output = |tensor: TensorId| !kinds[tensor as usize].is_view() && !self.is_internal(tensor);
+        let is_view = |tensor: TensorId| facts.draft.known[tensor as usize].kind.is_view();
+        let is_output = move |tensor: TensorId| !is_view(tensor) && !self.is_internal(tensor);
         self.members.iter().filter(move |member| is_output(member.tensor))
     }
 
@@ -95,9 +95,13 @@ impl Region {
             return None;
         }
         let mut multiples = Vec::new();
-        for member in self.members.iter().filter(|member| !facts.draft.kinds[member.tensor as usize].is_view()) {
-            let tiled =
-                tiled(&facts.draft.graph, facts.draft.kinds[member.tensor as usize], member.tensor, member.dimension)?;
+        for member in self.members.iter().filter(|member| !facts.draft.known[member.tensor as usize].kind.is_view()) {
+            let tiled = tiled(
+                &facts.draft.graph,
+                facts.draft.known[member.tensor as usize].kind,
+                member.tensor,
+                member.dimension,
+            )?;
             if !self.is_internal(member.tensor) && !Self::may_stay_whole(facts, member, &tiled) {
                 return None;
             }
@@ -131,7 +135,7 @@ impl Region {
     /// have none; those of outputs are views; the facts about views with gaps do not suffice.
     fn has_gaps_as_whole(&self, facts: &Facts<'_>, member: &Member) -> bool {
         let layout = facts.draft.graph.layout(member.tensor);
-        let is_view = facts.draft.kinds[member.tensor as usize].is_view();
+        let is_view = facts.draft.known[member.tensor as usize].kind.is_view();
         let is_output = !is_view && !self.is_internal(member.tensor);
         if is_output { is_packed_alike(layout, member.dimension) } else { is_packed(layout) }
     }
@@ -162,7 +166,9 @@ impl Region {
             let is_same_share = inside.extent.checked_mul(denominator)? == member.extent.checked_mul(numerator)?;
             return (is_read_so && inside.dimension == dimension && is_same_share).then_some(units);
         }
-        if !(may_have_gaps || is_packed_alike(graph.layout(source), dimension)) || facts.draft.unsliced[root as usize] {
+        if !(may_have_gaps || is_packed_alike(graph.layout(source), dimension))
+            || facts.draft.known[root as usize].unsliced
+        {
             return None;
         }
         slice(graph.layout(source), dimension, &(0..1))?;

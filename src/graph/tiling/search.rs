@@ -190,11 +190,11 @@ fn made(facts: &Facts<'_>, tiled: &RegionTiling) -> TiledTensor {
         tiled.region.internal.iter().copied().max_by_key(|&id| (facts.sizes[id as usize], std::cmp::Reverse(id)));
     let tensor = largest.unwrap_or_default();
     let dimension = tiled.region.member(tensor).map_or(0, |member| member.dimension);
-    let whole = facts.draft.nbytes[tensor as usize];
+    let whole = facts.draft.known[tensor as usize].nbytes;
     let share =
         u128::from(whole) * u128::from(tiled.units.unsigned_abs()) / u128::from(tiled.grid.units.unsigned_abs());
     TiledTensor {
-        tensor: facts.draft.origins[tensor as usize].tensor,
+        tensor: facts.draft.known[tensor as usize].origin.tensor,
         dimension,
         tiles: u32::try_from(tiled.tiles()).unwrap_or(u32::MAX),
         bytes: [whole, Bytes::try_from(share).unwrap_or(whole)],

@@ -1,41 +1,39 @@
-//! The new tensors of one tile of a region.
+//! The edit of a draft: tiles of regions, and outputs that become views of what tiles write.
 
 use std::ops::Range;
 
-use crate::graph::lists::Lists;
-use crate::graph::{BufferIndex, Effect, Flags, Layout, Operation, Tensor, TensorId, View};
+use crate::graph::{BufferIndex, Edited, Effect, Flags, GraphEdit, Layout, Operation, Tensor, TensorId, View};
 use crate::placement::Bytes;
 
-use super::draft::{Draft, Origin, Role, TileNumber};
+use super::draft::{Draft, Known, Origin, Role, TileNumber};
 use super::operations::{Kind, MOST_SOURCES, Need, tiled};
 use super::region::{Grid, Member, Region};
 use super::slices::{packed_tile, slice, span};
 use super::views::view_of_tile;
 
-/// A tensor that a tiling adds. Its ids count on from those of the draft.
-#[derive(Debug)]
-pub struct NewTensor {
-    pub tensor: Tensor,
-    pub layout: Layout,
-    pub origin: Origin,
-    pub kind: Kind,
-    pub effect: Effect,
-    pub nbytes: Bytes,
-    pub buffer: BufferIndex,
-    /// The tensor of the draft that it is a tile or a slice of.
-    pub of: TensorId,
-}
-
-/// The new tensors of a draft, in the order of execution.
-pub struct NewTensors<'a> {
+/// A draft that is being edited.
+pub struct Tiling<'a> {
+    /// The draft as it was.
     draft: &'a Draft,
-    pub list: Vec<NewTensor>,
-    /// By new tensor.
-    pub sources: Lists<TensorId>,
+    edit: GraphEdit,
+    /// By tensor of the edit.
+    known: Vec<Known>,
     /// The tiles of the draft, then the new ones.
-    pub tiles: Vec<TileNumber>,
+    tiles: Vec<TileNumber>,
+    /// The requested buffers of the nodes that are listed so far.
+    node_buffers: Vec<BufferIndex>,
     /// By tensor of the draft: for an output with its own memory, the memory that its tiles write.
     memories: Vec<Option<TensorId>>,
+}
+
+/// A tensor to be added, without its sources.
+struct NewTensor {
+    tensor: Tensor,
+    layout: Layout,
+    known: Known,
+    buffer: BufferIndex,
+    /// The tensor of the draft that it is a tile or a slice of.
+    of: TensorId,
 }
 
 /// One tile of a region.
@@ -54,7 +52,7 @@ pub struct Added {
     /// By member of the region: its tile.
     members: Vec<TensorId>,
     slices: Vec<(SliceOf, TensorId)>,
-    /// By tile that was tiled again, or `None`: its tile, as a position in [`NewTensors::tiles`].
+    /// By tile that was tiled again, or `None`: its tile, as a position in [`Tiling::tiles`].
     tiles: Vec<(Option<u32>, u32)>,
 }
 
@@ -80,35 +78,44 @@ struct SliceOf {
     range: Range<i64>,
 }
 
-impl<'a> NewTensors<'a> {
+impl<'a> Tiling<'a> {
+    /// Begins with no nodes.
     pub fn of(draft: &'a Draft) -> Self {
-        let tensors = draft.graph.tensors().len();
+        let mut edit = GraphEdit::new(&draft.graph);
+        edit.nodes.clear();
         Self {
             draft,
-            list: Vec::with_capacity(tensors),
-            sources: Lists::with_capacity(tensors),
+            edit,
+            known: draft.known.clone(),
             tiles: draft.tiles.clone(),
-            memories: vec![None; tensors],
+            node_buffers: Vec::with_capacity(2 * draft.node_buffers.len()),
+            memories: vec![None; draft.known.len()],
         }
     }
 
-    /// Returns the memory that the tiles of an output write; `None` if it is not new, or the tensor is no such output.
-    pub fn memory(&self, output: TensorId) -> Option<TensorId> {
-        self.memories.get(output as usize).copied().flatten()
+    /// Lists a node.
+    pub fn list(&mut self, node: TensorId, buffer: BufferIndex) {
+        self.edit.nodes.push(node);
+        self.node_buffers.push(buffer);
+    }
+
+    /// Returns where the tiles of an output write.
+    fn destination(&self, output: TensorId) -> View {
+        self.edit.place(self.memories[output as usize].unwrap_or(output))
     }
 
     /// Adds the memory of an output that has its own.
     pub fn add_memory(&mut self, output: TensorId, buffer: BufferIndex) {
         let mut new = self.like(output, Role::Memory, buffer);
         new.tensor.operation = Operation::Marker;
-        (new.kind, new.effect) = (Kind::Other, Effect::Nothing);
+        (new.known.kind, new.known.effect) = (Kind::Other, Effect::Nothing);
         self.memories[output as usize] = Some(self.push(new, &[]));
     }
 
-    /// Adds views of an output after some of its tiles, so that each has few sources. Returns the sources of the output
-    /// itself: the last of these views or the memory, and the other tiles.
-    pub fn add_joins(&mut self, output: TensorId, tiles: &[TensorId], buffer: BufferIndex) -> Vec<TensorId> {
-        let memory = self.view_of(self.memory(output).unwrap_or(output));
+    /// Makes an output a view of the memory that its tiles write, and lists it. Views of it after some of the tiles come
+    /// before, so that each has few sources.
+    pub fn join(&mut self, output: TensorId, tiles: &[TensorId], buffer: BufferIndex) {
+        let memory = self.destination(output);
         let mut sources = vec![memory.root];
         for (position, &tile) in tiles.iter().enumerate() {
             sources.push(tile);
@@ -116,13 +123,18 @@ impl<'a> NewTensors<'a> {
                 let mut new = self.like(output, Role::Join, buffer);
                 new.tensor.view = Some(memory);
                 new.tensor.operation = Operation::View;
-                (new.kind, new.effect) = (Kind::Other, Effect::View);
+                (new.known.kind, new.known.effect) = (Kind::Other, Effect::View);
                 let join = self.push(new, &sources);
                 sources.clear();
                 sources.push(join);
             }
         }
-        sources
+        self.edit.set_sources(output, &sources);
+        let tensor = self.edit.tensor_mut(output);
+        (tensor.view, tensor.operation) = (Some(memory), Operation::View);
+        let known = &mut self.known[output as usize];
+        known.origin.role = known.origin.role.whole();
+        (known.kind, known.effect) = (Kind::Other, Effect::View);
     }
 
     /// Returns a new tensor with the layout of a member.
@@ -130,16 +142,9 @@ impl<'a> NewTensors<'a> {
         let draft = self.draft;
         let mut tensor = Tensor::new();
         tensor.flags = Flags(draft.graph.tensor(member).flags.0 & Flags::COMPUTE.0);
-        NewTensor {
-            tensor,
-            layout: *draft.graph.layout(member),
-            origin: Origin { role, ..draft.origins[member as usize] },
-            kind: draft.kinds[member as usize],
-            effect: draft.effects[member as usize],
-            nbytes: draft.nbytes[member as usize],
-            buffer,
-            of: member,
-        }
+        let known = draft.known[member as usize];
+        let known = Known { origin: Origin { role, ..known.origin }, kept: false, ..known };
+        NewTensor { tensor, layout: *draft.graph.layout(member), known, buffer, of: member }
     }
 
     /// Adds the tensors of a tile to the list and to `added`; `buffer` has the requested buffer of each member. `None` if one
@@ -153,7 +158,7 @@ impl<'a> NewTensors<'a> {
         added.clear();
         for member in &tile.region.members {
             let buffer = buffer(member.tensor);
-            let id = if self.draft.kinds[member.tensor as usize].is_view() {
+            let id = if self.draft.known[member.tensor as usize].kind.is_view() {
                 self.add_view(tile, member, added, buffer)?
             } else {
                 self.add_computed(tile, member, added, buffer)?
@@ -163,31 +168,14 @@ impl<'a> NewTensors<'a> {
         Some(())
     }
 
+    /// Adds a tensor and lists it.
     fn push(&mut self, new: NewTensor, sources: &[TensorId]) -> TensorId {
-        let id = self.next_id();
-        self.list.push(new);
-        self.sources.push(sources);
+        let NewTensor { tensor, layout, known, buffer, of } = new;
+        debug_assert!(!tensor.flags.has(Flags::OUTPUT));
+        let id = self.edit.add(of, tensor, layout, sources);
+        self.known.push(Known { same_memory: id, ..known });
+        self.list(id, buffer);
         id
-    }
-
-    fn next_id(&self) -> TensorId {
-        let id = self.draft.graph.tensors().len() + self.list.len();
-        TensorId::try_from(id).expect("fewer than 2^32 tensors")
-    }
-
-    fn layout(&self, id: TensorId) -> &Layout {
-        match (id as usize).checked_sub(self.draft.graph.tensors().len()) {
-            Some(position) => &self.list[position].layout,
-            None => self.draft.graph.layout(id),
-        }
-    }
-
-    fn view_of(&self, id: TensorId) -> View {
-        let view = match (id as usize).checked_sub(self.draft.graph.tensors().len()) {
-            Some(position) => self.list[position].tensor.view,
-            None => self.draft.graph.tensor(id).view,
-        };
-        view.unwrap_or(View { root: id, offset: 0 })
     }
 
     /// Adds the tile of a view of an internal tensor.
@@ -204,12 +192,12 @@ impl<'a> NewTensors<'a> {
         let range = tile.grid.elements(&tile.units, member.extent);
         let within = |id: TensorId| graph.tensor(id).view.map_or(0, |view| view.offset);
         let offset = within(member.tensor).checked_sub(within(parent))?;
-        let layouts = [graph.layout(parent), self.layout(source)];
+        let layouts = [graph.layout(parent), self.edit.layout(source)];
         let given = graph.layout(member.tensor);
         let (layout, offset) = view_of_tile(layouts, given, offset, member.dimension, range.end - range.start)?;
-        let memory = self.view_of(source);
+        let memory = self.edit.place(source);
         let view = View { offset: memory.offset.checked_add(offset)?, ..memory };
-        let nbytes = span(given, self.draft.nbytes[member.tensor as usize], &layout)?;
+        let nbytes = span(given, self.draft.known[member.tensor as usize].nbytes, &layout)?;
         let mut new = self.tile(tile, member.tensor, (layout, nbytes), added, buffer);
         new.tensor.view = Some(view);
         Some(self.push(new, &[source]))
@@ -224,7 +212,7 @@ impl<'a> NewTensors<'a> {
         buffer: BufferIndex,
     ) -> Option<TensorId> {
         let draft = self.draft;
-        let (node, kind) = (member.tensor, draft.kinds[member.tensor as usize]);
+        let (node, kind) = (member.tensor, draft.known[member.tensor as usize].kind);
         let range = tile.grid.elements(&tile.units, member.extent);
         let tiled = tiled(&draft.graph, kind, node, member.dimension)?;
         let given_sources = draft.graph.sources(node);
@@ -253,20 +241,22 @@ impl<'a> NewTensors<'a> {
             };
             *used = self.add_slice(tile, SliceOf { source, dimension, range }, added, (node, buffer))?;
         }
-        let own_id = self.next_id();
-        sources.iter_mut().filter(|source| **source == node).for_each(|source| *source = own_id);
         let given = draft.graph.layout(node);
         let (layout, view) = if tile.region.is_internal(node) {
             (packed_tile(given, member.dimension, range.end - range.start)?, None)
         } else {
             let (layout, offset) = slice(given, member.dimension, &range)?;
-            let memory = self.view_of(self.memory(node).unwrap_or(node));
+            let memory = self.destination(node);
             (layout, Some(View { offset: memory.offset.checked_add(offset)?, ..memory }))
         };
-        let nbytes = span(given, draft.nbytes[node as usize], &layout)?;
+        let nbytes = span(given, draft.known[node as usize].nbytes, &layout)?;
         let mut new = self.tile(tile, node, (layout, nbytes), added, buffer);
-        (new.tensor.view, new.kind) = (view, tile_kind);
-        Some(self.push(new, sources))
+        (new.tensor.view, new.known.kind) = (view, tile_kind);
+        let id = self.push(new, sources);
+        // A cast is a source of itself.
+        let own = (0..sources.len()).filter(|&slot| sources[slot] == node);
+        own.for_each(|slot| self.edit.replace_source(id, slot, id));
+        Some(id)
     }
 
     /// Returns a tile of a tensor, with its own memory and without sources.
@@ -279,11 +269,13 @@ impl<'a> NewTensors<'a> {
         buffer: BufferIndex,
     ) -> NewTensor {
         // A tile of a slice is a slice too: its origin is the tensor that is sliced.
-        let is_slice = self.draft.origins[of as usize].role == Role::Slice;
+        let is_slice = self.draft.known[of as usize].origin.role == Role::Slice;
         let mut new = self.like(of, if is_slice { Role::Slice } else { Role::Tile }, buffer);
-        new.origin.tile = Some(self.tile_within(new.origin.tile, tile.number, added));
+        let within = new.known.origin.tile;
+        new.known.origin.tile = Some(self.tile_within(within, tile.number, added));
         new.tensor.operation = self.draft.graph.tensor(of).operation;
-        NewTensor { layout, nbytes, ..new }
+        new.known.nbytes = nbytes;
+        NewTensor { layout, ..new }
     }
 
     /// Returns the position in [`NewTensors::tiles`] of a tile of a tile, or of a whole tensor.
@@ -315,24 +307,46 @@ impl<'a> NewTensors<'a> {
             return None;
         }
         let (layout, offset) = slice(given, dimension, range)?;
-        let memory = self.view_of(source);
-        let within = draft.origins[source as usize];
+        let memory = self.edit.place(source);
+        let within = draft.known[source as usize].origin;
         let tile = Some(self.tile_within(within.tile, tile.number, added));
         let flags = Flags(draft.graph.tensor(user).flags.0 & Flags::COMPUTE.0);
         let view = Some(View { offset: memory.offset.checked_add(offset)?, ..memory });
         let external = draft.graph.tensor(source).external;
-        let new = NewTensor {
-            tensor: Tensor { flags, view, operation: Operation::View, external },
-            layout,
+        let known = Known {
             origin: Origin { role: Role::Slice, tile, ..within },
             kind: Kind::View,
             effect: Effect::View,
-            nbytes: span(given, draft.nbytes[source as usize], &layout)?,
-            buffer,
-            of: source,
+            nbytes: span(given, draft.known[source as usize].nbytes, &layout)?,
+            kept: false,
+            ..draft.known[source as usize]
         };
+        let tensor = Tensor { flags, view, operation: Operation::View, external };
+        let new = NewTensor { tensor, layout, known, buffer, of: source };
         let id = self.push(new, &[source]);
         added.slices.push((slice_of, id));
         Some(id)
+    }
+
+    /// Returns the new draft.
+    pub fn finish(mut self) -> Draft {
+        for view in self.edit.tensors_mut().filter_map(|tensor| tensor.view.as_mut()) {
+            view.root = self.memories.get(view.root as usize).copied().flatten().unwrap_or(view.root);
+        }
+        let Edited { graph, ids, .. } = self.edit.finish();
+        let mut numbers = vec![None; self.known.len()];
+        (0..).zip(&ids).for_each(|(number, &id)| numbers[id as usize] = Some(number));
+        let known = (0..).zip(&ids).map(|(number, &id)| {
+            let known = self.known[id as usize];
+            Known { same_memory: numbers[known.same_memory as usize].unwrap_or(number), ..known }
+        });
+        Draft {
+            graph,
+            known: known.collect(),
+            tiles: self.tiles,
+            leaf_buffers: self.draft.leaf_buffers.clone(),
+            node_buffers: self.node_buffers,
+            given_nbytes: self.draft.given_nbytes.clone(),
+        }
     }
 }

@@ -57,10 +57,10 @@ fn gpu_of_operands<C: Capabilities>(
     questions: Questions<'_, C>,
     node: TensorId,
 ) -> Option<BackendIndex> {
-    if draft.tensor(node).flags.has(Flags::INPUT) {
+    if draft.edit.tensor(node).flags.has(Flags::INPUT) {
         return None;
     }
-    let homes = draft.sources(node).iter().filter_map(|&source| draft.resides[source as usize]);
+    let homes = draft.edit.sources(node).iter().filter_map(|&source| draft.resides[source as usize]);
     let mut gpus = homes.filter(|&home| home != questions.backends.host());
     gpus.find(|&gpu| questions.capabilities.supports_op(gpu, node))
 }

@@ -102,7 +102,7 @@ pub fn powerinfer<C: Capabilities>(
 
 /// Returns the backend that runs an operation whose result resides on `resides`.
 fn runs_on(draft: &Draft<'_>, host: BackendIndex, node: TensorId, resides: BackendIndex) -> BackendIndex {
-    let sources = draft.sources(node);
+    let sources = draft.edit.sources(node);
     let gpu_of = |position: usize| {
         let source = sources.get(position).filter(|&&source| source != node);
         source.and_then(|&source| draft.resides[source as usize]).filter(|&home| home != host)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
-use crate::graph::{BufferIndex, Flags, Graph, Retained, Tensor, TensorId, View};
+use crate::graph::{BufferIndex, Edited, Flags, GraphEdit, TensorId};
 
 use super::backends::{BackendIndex, Backends};
 use super::compute_buffers::ScheduledSizes;
@@ -101,39 +101,21 @@ pub fn unscheduled(snapshot: &Snapshot) -> Snapshot {
     if found.copied.is_empty() {
         return snapshot.clone();
     }
-    let kept: Vec<TensorId> = (0..).take(snapshot.tensors.len()).filter(|&id| !found.is_removed[id as usize]).collect();
-    let mut numbers = vec![None; snapshot.tensors.len()];
-    kept.iter().zip(0..).for_each(|(&id, number)| numbers[id as usize] = Some(number));
-    let number = |id: TensorId| {
-        let original = found.copied.get(&id).copied().unwrap_or(id);
-        numbers[original as usize].expect("a copied tensor is not itself a copy")
-    };
-    let mut graph = Graph::with_capacity(kept.len());
-    for &id in &kept {
-        let tensor = snapshot.graph.tensor(id);
-        let mut flags = tensor.flags;
+    let mut edit = GraphEdit::new(&snapshot.graph);
+    for id in (0..).take(snapshot.tensors.len()) {
         if found.is_pipelined[id as usize] {
-            flags.0 &= !Flags::OUTPUT.0;
+            edit.tensor_mut(id).flags.0 &= !Flags::OUTPUT.0;
         }
-        let view = tensor.view.map(|view| View { root: number(view.root), ..view });
-        graph.add(Tensor { flags, view, ..tensor.clone() }, snapshot.graph.layout(id).by_ref());
-        graph.push_sources(snapshot.graph.sources(id).iter().map(|&source| number(source)));
+        edit.refer(id, |other| found.copied.get(&other).copied().unwrap_or(other));
     }
-    let mut is_listed = vec![false; snapshot.tensors.len()];
-    let is_kept = |id: &TensorId| !found.is_removed[*id as usize];
+    edit.nodes.retain(|&node| !found.is_removed[node as usize]);
     // The scheduler lists its copies for pipelines first, and then all leafs of the graph.
-    let leafs = snapshot.graph.leafs().iter().rev().copied().filter(is_kept);
-    let mut leafs: Vec<TensorId> = leafs.filter(|&id| !std::mem::replace(&mut is_listed[id as usize], true)).collect();
-    leafs.reverse();
-    graph.list_leafs(leafs.into_iter().map(number));
-    graph.list_nodes(snapshot.graph.nodes().iter().copied().filter(is_kept).map(number));
-    let retained = snapshot.graph.retention().list().iter().filter(|retained| is_kept(&retained.tensor));
-    let renumbered = |retained: &Retained| Retained {
-        tensor: number(retained.tensor),
-        until: retained.until.and_then(|until| numbers[until as usize]),
-    };
-    graph.set_retention(retained.map(renumbered).collect());
-    let tensors = kept.iter().map(|&id| snapshot.tensors[id as usize].clone()).collect();
+    let mut is_listed = found.is_removed.clone();
+    edit.leafs.reverse();
+    edit.leafs.retain(|&leaf| !std::mem::replace(&mut is_listed[leaf as usize], true));
+    edit.leafs.reverse();
+    let Edited { graph, origins, .. } = edit.finish();
+    let tensors = origins.iter().map(|&id| snapshot.tensors[id as usize].clone()).collect();
     Snapshot { label: snapshot.label.clone(), buffers: snapshot.buffers.clone(), graph, tensors }
 }
 

@@ -77,7 +77,7 @@ struct Splitter<'a, 'q, C> {
 impl<C: Capabilities> Splitter<'_, '_, C> {
     /// Cuts the nodes, and replaces sources by copies.
     fn cut(&mut self) -> Result<(), OffloadError> {
-        let nodes = self.draft.nodes.clone();
+        let nodes = self.draft.edit.nodes.clone();
         let computed = |&node: &TensorId| !self.draft.is_view_operation(node);
         let first = nodes.iter().copied().find(computed);
         let backend = first.map_or(Ok(0), |first| self.backend(first))?;
@@ -91,7 +91,7 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
                 self.split().nodes.end = position;
                 self.splits.push(NodeSplit { backend, nodes: position..nodes.len(), inputs: Vec::new() });
             }
-            for slot in 0..self.draft.sources(node).len() {
+            for slot in 0..self.draft.edit.sources(node).len() {
                 self.connect(node, slot)?;
             }
         }
@@ -128,7 +128,7 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
             return Ok(false);
         }
         let is_full = self.questions.options.version.max_split_inputs == Some(count);
-        for &source in self.draft.sources(node) {
+        for &source in self.draft.edit.sources(node) {
             let is_new = || is_full && !self.copies.contains_key(&(source, backend));
             if (self.draft.is_weight(source) || is_new()) && self.must_be_copied(source, backend)? {
                 return Ok(true);
@@ -140,8 +140,8 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
     /// Replaces a source of a node by its copy, if the backend of the split cannot use it.
     fn connect(&mut self, node: TensorId, slot: usize) -> Result<(), OffloadError> {
         let options = self.questions.options;
-        let (source, backend) = (self.draft.sources(node)[slot], self.split().backend);
-        let is_input = self.draft.tensor(source).flags.has(Flags::INPUT);
+        let (source, backend) = (self.draft.edit.sources(node)[slot], self.split().backend);
+        let is_input = self.draft.edit.tensor(source).flags.has(Flags::INPUT);
         if is_input && options.is_parallel() && !options.version.copies_unused_inputs {
             let home = self.home(source)?;
             if !self.copies.contains_key(&(source, home)) {
@@ -160,7 +160,7 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
                 self.split().inputs.push(source);
             }
             let copy = self.copies[&(source, backend)][options.current_copy as usize];
-            self.draft.replace_source(node, slot, copy);
+            self.draft.edit.replace_source(node, slot, copy);
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
     fn keep_if_parallel(&mut self, copies: &[TensorId]) {
         if self.questions.options.is_parallel() {
             let flags = Flags(Flags::INPUT.0 | Flags::OUTPUT.0);
-            copies.iter().for_each(|&copy| self.draft.add_flags(copy, flags));
+            copies.iter().for_each(|&copy| self.draft.edit.tensor_mut(copy).flags.0 |= flags.0);
         }
     }
 
@@ -200,7 +200,7 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
             return Ok(());
         }
         for &leaf in self.draft.placed.graph().leafs() {
-            if self.draft.tensor(leaf).flags.has(Flags::INPUT) {
+            if self.draft.edit.tensor(leaf).flags.has(Flags::INPUT) {
                 let home = self.home(leaf)?;
                 if self.copies.contains_key(&(leaf, home)) {
                     self.graph_inputs.push(leaf);
@@ -216,11 +216,11 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
     /// Returns, by node, the tensors kept until then.
     fn optimize(&mut self) -> Result<HashMap<TensorId, Vec<TensorId>>, OffloadError> {
         let mut kept: HashMap<TensorId, Vec<TensorId>> = HashMap::new();
-        if self.draft.nodes.len() > self.draft.placed.graph().nodes().len() {
+        if self.draft.edit.nodes.len() > self.draft.placed.graph().nodes().len() {
             return Ok(kept);
         }
         for NodeSplit { backend, nodes, .. } in &self.splits {
-            let nodes = &mut self.draft.nodes[nodes.clone()];
+            let nodes = &mut self.draft.edit.nodes[nodes.clone()];
             let mut before = nodes.to_vec();
             let is_copied = |tensor: TensorId| self.copies.contains_key(&(tensor, *backend));
             let added = self.questions.capabilities.optimize(*backend, nodes, &is_copied);
@@ -251,7 +251,7 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
     /// the input until it is copied, and the copy.
     fn nodes(&mut self, kept: &HashMap<TensorId, Vec<TensorId>>) -> (Vec<Split>, Vec<(TensorId, BackendIndex)>) {
         let current = self.questions.options.current_copy as usize;
-        let mut nodes: Vec<(TensorId, BackendIndex)> = Vec::with_capacity(2 * self.draft.nodes.len());
+        let mut nodes: Vec<(TensorId, BackendIndex)> = Vec::with_capacity(2 * self.draft.edit.nodes.len());
         let mut splits = Vec::with_capacity(self.splits.len());
         for NodeSplit { backend, nodes: range, inputs } in std::mem::take(&mut self.splits) {
             let first = nodes.len();
@@ -261,7 +261,7 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
                 nodes.push((self.copies[&(input, backend)][current], backend));
             }
             for position in range {
-                let node = self.draft.nodes[position];
+                let node = self.draft.edit.nodes[position];
                 nodes.push((node, self.draft.executes[node as usize].unwrap_or(backend)));
                 for kept in kept.get(&node).map_or(&[][..], Vec::as_slice).chunks(MAX_SOURCES) {
                     nodes.push((self.draft.add_marker(kept, backend), backend));
@@ -287,7 +287,7 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
         }
         for &leaf in self.draft.placed.graph().leafs() {
             let backend = self.draft.resides[leaf as usize];
-            if backend.is_none() && self.draft.tensor(leaf).is_owned() {
+            if backend.is_none() && self.draft.edit.tensor(leaf).is_owned() {
                 return Err(self.unassigned(leaf));
             }
             leafs.push((leaf, backend.unwrap_or_else(|| self.questions.backends.host())));

@@ -19,7 +19,7 @@ pub fn split_with_staged<C: Capabilities>(
 /// Stages every node that does not reside where it runs: it is computed into memory of the backend that runs it, and
 /// copied from there to where it resides. Views move nothing.
 fn stage_results(draft: &mut Draft<'_>) {
-    let nodes = std::mem::take(&mut draft.nodes);
+    let nodes = std::mem::take(&mut draft.edit.nodes);
     let mut staged = Vec::with_capacity(nodes.len());
     for node in nodes {
         let (executes, resides) = (draft.executes[node as usize], draft.resides[node as usize]);
@@ -33,5 +33,5 @@ fn stage_results(draft: &mut Draft<'_>) {
         }
         staged.push(node);
     }
-    draft.nodes = staged;
+    draft.edit.nodes = staged;
 }

@@ -4,10 +4,9 @@ use std::cell::{Cell, OnceCell};
 
 use crate::graph::order::Hazards;
 use crate::graph::snapshot::Snapshot;
-use crate::graph::{Allocation, BufferSpec, GraphPlan, Rules, TensorId};
+use crate::graph::{Allocation, BufferSpec, GraphEdit, GraphPlan, Rules, TensorId};
 use crate::placement::{Bytes, Step, padded};
 
-use super::draft::Draft;
 use super::named::{Named, Node, Shape, Source, tells};
 use super::uses::{Members, NodeUses};
 
@@ -42,8 +41,6 @@ pub struct Case<'a> {
     pub members: Members,
     /// Computed on first use.
     hazards: OnceCell<Hazards>,
-    /// Made on first use, which never comes for graphs that are too large to try changes.
-    draft: OnceCell<Draft>,
     /// By buffer: bytes that ggml-alloc needs.
     pub ggml_alloc: Vec<Option<Bytes>>,
 }
@@ -57,7 +54,6 @@ impl<'a> Case<'a> {
             all_tried: Cell::new(true),
             members: Members::of(planned.plan),
             hazards: OnceCell::new(),
-            draft: OnceCell::new(),
             ggml_alloc: ggml_alloc(planned.snapshot),
         }
     }
@@ -68,14 +64,9 @@ impl<'a> Case<'a> {
         self.hazards.get_or_init(make)
     }
 
-    /// Returns the graph in editable form.
-    pub fn draft(&self) -> &Draft {
-        self.draft.get_or_init(|| Draft::of(self.planned.snapshot))
-    }
-
-    /// Returns a copy of the graph to edit and try, if work is left for that.
-    pub fn new_draft(&self) -> Option<Draft> {
-        self.may_try(1).then(|| self.draft().clone())
+    /// Returns an edit of the graph to try, if work is left for that.
+    pub fn new_edit(&self) -> Option<GraphEdit> {
+        self.may_try(1).then(|| GraphEdit::new(&self.planned.snapshot.graph))
     }
 
     /// Takes the work of `trials` trials. Without that much left, a change stays untried.

@@ -8,7 +8,6 @@
 //!               -> text, JSON
 //! ```
 
-mod draft;
 mod named;
 mod change;
 mod uses;

@@ -106,7 +106,10 @@ impl Case<'_> {
         };
         // Without the rule "in-place" blocks would live a step longer. So the rule stays on, and no node may be in place.
         let buffers: Vec<BufferSpec> = self.planned.buffers.iter().map(without).collect();
-        self.try_draft(&self.new_draft()?.without_in_place(), &buffers).map(|trial| trial.bounds)
+        let mut edit = self.new_edit()?;
+        let computed = edit.tensors_mut().filter(|tensor| !tensor.is_marker());
+        computed.for_each(|tensor| tensor.operation = Operation::Other);
+        self.try_edit(edit, &buffers).map(|trial| trial.bounds)
     }
 }
 

@@ -1,12 +1,12 @@
 //! The memory that a changed graph needs.
 
 use crate::graph::{
-    Allocation, BufferIndex, BufferSpec, GraphPlan, Requests, Sizes, TensorId, Workspace, plan, shared_live_ranges,
+    Allocation, BufferIndex, BufferSpec, Edited, GraphEdit, GraphPlan, Requests, Sizes, TensorId, Workspace, plan,
+    shared_live_ranges,
 };
 use crate::placement::{Bytes, Problem, Step, lower_bound, memory_profile, peaks};
 
 use super::case::Case;
-use super::draft::Draft;
 use super::named::Node;
 
 /// The memory that a changed graph needs.
@@ -20,6 +20,8 @@ pub struct Trial {
     nodes: Vec<TensorId>,
     /// `nodes` with their steps, sorted.
     steps: Vec<(TensorId, usize)>,
+    /// By tensor of the changed graph: the tensor of the given graph that it is, or is a copy of.
+    pub origins: Vec<TensorId>,
     /// By tensor of the changed graph: its allocation.
     pub allocations: Vec<Option<Allocation>>,
 }
@@ -28,25 +30,27 @@ impl Case<'_> {
     /// Computes the bytes that a changed graph needs; `None` if its bytes overflow.
     ///
     /// If its live ranges alone need less in some buffer, it is planned in full, so the result holds for a real plan.
-    pub fn try_draft(&self, draft: &Draft, buffers: &[BufferSpec]) -> Option<Trial> {
-        let graph = draft.graph();
-        let (leafs, nodes) = (draft.buffers(&draft.leafs), draft.buffers(&draft.nodes));
-        let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let mut sizes = |id: TensorId, buffer: BufferIndex| {
-            let original = draft.tensors[id as usize].original;
-            self.planned.snapshot.tensors[original as usize].size_in(buffer)
+    pub fn try_edit(&self, edit: GraphEdit, buffers: &[BufferSpec]) -> Option<Trial> {
+        let edited = edit.finish();
+        let Edited { graph, origins, .. } = &edited;
+        let tensors = &self.planned.snapshot.tensors;
+        let requested = |list: &[TensorId]| -> Vec<BufferIndex> {
+            list.iter().map(|&id| tensors[origins[id as usize] as usize].buffer).collect()
         };
-        let sizes: &mut dyn Sizes = &mut sizes;
-        let mut found = shared_live_ranges(&graph, buffers, requests, sizes).ok()?;
+        let (leafs, nodes) = (requested(graph.leafs()), requested(graph.nodes()));
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let sizes: &mut dyn Sizes =
+            &mut |id: TensorId, buffer: BufferIndex| tensors[origins[id as usize] as usize].size_in(buffer);
+        let mut found = shared_live_ranges(graph, buffers, requests, sizes).ok()?;
         let problems = found.take_problems(buffers);
         let needs_less = |(problem, given): (&Problem, &Bytes)| lower_bound(problem) < *given;
         let given = self.planned.plan.buffers.iter().map(|buffer| &buffer.lower_bound);
         if problems.iter().zip(given).any(needs_less) {
             let GraphPlan { problems, allocations, .. } =
-                plan(&graph, buffers, requests, sizes, &mut Workspace::default()).ok()?;
-            return Some(Trial::new(draft, &problems, allocations));
+                plan(graph, buffers, requests, sizes, &mut Workspace::default()).ok()?;
+            return Some(Trial::new(edited, &problems, allocations));
         }
-        Some(Trial::new(draft, &problems, found.allocations))
+        Some(Trial::new(edited, &problems, found.allocations))
     }
 
     /// Returns the live bytes at the peak of a buffer in the given plan.
@@ -62,8 +66,9 @@ impl Case<'_> {
 }
 
 impl Trial {
-    fn new(draft: &Draft, problems: &[Problem], allocations: Vec<Option<Allocation>>) -> Self {
-        let nodes: Vec<TensorId> = draft.nodes.iter().map(|&id| draft.tensors[id as usize].original).collect();
+    fn new(edited: Edited, problems: &[Problem], allocations: Vec<Option<Allocation>>) -> Self {
+        let Edited { graph, origins, .. } = edited;
+        let nodes: Vec<TensorId> = graph.nodes().iter().map(|&id| origins[id as usize]).collect();
         let mut steps: Vec<_> = nodes.iter().copied().zip(0..).collect();
         steps.sort_unstable();
         Self {
@@ -71,6 +76,7 @@ impl Trial {
             loads: problems.iter().map(memory_profile).collect(),
             nodes,
             steps,
+            origins,
             allocations,
         }
     }

@@ -78,7 +78,7 @@ pub unsafe fn tile_graph(
     // SAFETY: there is room, which was checked; context and graph are live and used by no other thread.
     unsafe { rewrite(runtime, context, graph, &found, &reading.tensors) };
     let mut is_listed = vec![false; reading.tensors.len()];
-    let given = found.draft.origins.iter().filter(|origin| origin.role.is_given());
+    let given = found.draft.origins().filter(|origin| origin.role.is_given());
     given.for_each(|origin| is_listed[origin.tensor as usize] = true);
     let replaced = reading.tensors.iter().zip(is_listed).filter(|(_, is_listed)| !is_listed);
     replaced.for_each(|(&tensor, _)| mark_replaced_by_tiles(tensor));

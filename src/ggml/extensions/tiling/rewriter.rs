@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::ptr::NonNull;
 
 use crate::graph::TensorId;
-use crate::graph::tiling::{Kind, Role, TiledGraph};
+use crate::graph::tiling::{Kind, Origin, Role, TiledGraph};
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
 use crate::ggml::live::marks::mark_made_of_tiles;
@@ -19,13 +19,13 @@ const PADDING_ABOVE: usize = 3;
 
 /// Returns the new tensors that a context must have room for.
 pub fn tensors_needed(found: &TiledGraph) -> usize {
-    found.draft.origins.iter().filter(|origin| !origin.role.is_given()).count()
+    found.draft.origins().filter(|origin| !origin.role.is_given()).count()
 }
 
 /// Returns the nodes that a live graph must have room for, to be changed to the one that was found.
 pub fn nodes_needed(found: &TiledGraph) -> usize {
     let graph = &found.draft.graph;
-    let memories = found.draft.origins.iter().filter(|origin| origin.role == Role::Memory).count();
+    let memories = found.draft.origins().filter(|origin| origin.role == Role::Memory).count();
     // While they are added, the destinations of the tiles are among the leafs; all tensors ever in the graph stays in
     // its hash set, which has room for twice the nodes.
     let listed = (found.nodes_before + graph.leafs().len() + tensors_needed(found)).div_ceil(2);
@@ -64,20 +64,19 @@ struct Rewriter<'r, 'g> {
 impl<'g> Rewriter<'_, 'g> {
     /// Returns the live tensors of the new graph by id; those that are new are without sources and memory.
     fn tensors(&self) -> Vec<TensorRef<'g>> {
-        let ids = 0..TensorId::try_from(self.found.draft.origins.len()).expect("fewer than 2^32 tensors");
-        ids.map(|id| {
-            let origin = &self.found.draft.origins[id as usize];
+        let origins = (0..).zip(self.found.draft.origins());
+        let tensor = |(id, origin): (TensorId, Origin)| {
             let given = self.given[origin.tensor as usize];
             if origin.role.is_given() { given } else { self.add(id, given) }
-        })
-        .collect()
+        };
+        origins.map(tensor).collect()
     }
 
     /// Adds a tensor with the type of `given` and the layout of the draft.
     fn add(&self, id: TensorId, given: TensorRef<'g>) -> TensorRef<'g> {
         let functions = &self.runtime.functions;
         let draft = &self.found.draft;
-        let origin = &draft.origins[id as usize];
+        let origin = draft.origin(id);
         // SAFETY: a live context with room for a tensor, and a live tensor.
         let new = unsafe { (functions.ggml_view_tensor)(self.context.as_ptr(), given.as_ptr()) };
         // SAFETY: a new tensor in a live context.
@@ -96,7 +95,7 @@ impl<'g> Rewriter<'_, 'g> {
         let layout = draft.graph.layout(id);
         writer.set_extents(layout.ne);
         writer.set_strides(layout.nb.map(|stride| usize::try_from(stride).expect("addressable")));
-        if let (Kind::Im2col(Some(window)), Role::Tile) = (draft.kinds[id as usize], origin.role) {
+        if let (Kind::Im2col(Some(window)), Role::Tile) = (draft.known[id as usize].kind, origin.role) {
             writer.set_parameter(PADDING_ABOVE, i32::try_from(window.padding).expect("it was an i32"));
         }
         for slot in 0..MAX_SOURCES {
@@ -121,7 +120,7 @@ impl<'g> Rewriter<'_, 'g> {
     /// Sets the sources of new and whole tensors, and the tensor that each view refers to.
     fn connect(&self, tensors: &[TensorRef<'g>]) {
         let draft = &self.found.draft;
-        for ((id, &tensor), origin) in (0..).zip(tensors).zip(&draft.origins) {
+        for ((id, &tensor), origin) in (0..).zip(tensors).zip(draft.origins()) {
             let graph_tensor = draft.graph.tensor(id);
             if origin.role != Role::Given {
                 let is_used = |&slot: &usize| origin.role != Role::Tile || tensor.source(slot).is_some();
@@ -169,7 +168,7 @@ impl<'g> Rewriter<'_, 'g> {
     unsafe fn list(&self, graph: NonNull<ggml_cgraph>, tensors: &[TensorRef<'g>], leafs: usize) {
         let draft = &self.found.draft;
         let order: Vec<TensorRef<'g>> = draft.graph.nodes().iter().map(|&node| tensors[node as usize]).collect();
-        let is_given = |node: &&TensorId| draft.origins[**node as usize].role.is_given();
+        let is_given = |node: &&TensorId| draft.origin(**node).role.is_given();
         let kept: Vec<TensorRef<'g>> =
             draft.graph.nodes().iter().filter(is_given).map(|&node| tensors[node as usize]).collect();
         // SAFETY: a live graph that no other thread uses, as the caller guarantees; it gets no more nodes than it had.
@@ -188,7 +187,7 @@ impl<'g> Rewriter<'_, 'g> {
         for source in order.iter().flat_map(|node| node.sources()) {
             *uses.entry(source.address()).or_default() += 1;
         }
-        for (&tensor, origin) in tensors.iter().zip(&draft.origins).filter(|(_, origin)| !origin.role.is_given()) {
+        for (&tensor, origin) in tensors.iter().zip(draft.origins()).filter(|(_, origin)| !origin.role.is_given()) {
             let own = uses.get(&tensor.address()).copied().unwrap_or(0);
             counts.set(tensor, own.max(counts.of_tensor(self.given[origin.tensor as usize])));
         }

@@ -75,7 +75,7 @@ fn nodes_that_wait_for_nothing_still_run() {
     sketch.node(16, &[0]);
     let case = Case::new(sketch);
     let found = case.recomputed(0);
-    assert!(found.rebuilt.graph.nodes().iter().any(|&node| found.rebuilt.origins[node as usize] as usize == alone));
+    assert!(found.edited.graph.nodes().iter().any(|&node| found.edited.origins[node as usize] as usize == alone));
     assert_correct(&case, &found, RULES);
 }
 

@@ -20,11 +20,11 @@ fn estimated(case: &Case, found: &Recomputation) -> Bytes {
 
 /// Returns the lower bounds of the rebuilt graph, summed over all buffers.
 fn bound(case: &Case, found: &Recomputation) -> Bytes {
-    let rebuilt = &found.rebuilt;
-    let requests = Requests { leafs: &case.sketch.requests(List::Leafs), nodes: &rebuilt.node_buffers };
+    let edited = &found.edited;
+    let requests = Requests { leafs: &case.sketch.requests(List::Leafs), nodes: &found.node_buffers };
     let buffers = case.sketch.buffers_with(RULES);
-    let mut size = |id: TensorId, _| case.sketch.drafts[rebuilt.origins[id as usize] as usize].size;
-    let problems = live_ranges(&rebuilt.graph, &buffers, requests, &mut size, &[], &mut Workspace::default())
+    let mut size = |id: TensorId, _| case.sketch.drafts[edited.origins[id as usize] as usize].size;
+    let problems = live_ranges(&edited.graph, &buffers, requests, &mut size, &[], &mut Workspace::default())
         .take_problems(&buffers);
     problems.iter().map(lower_bound).sum()
 }

@@ -29,8 +29,9 @@ pub fn given(case: &Case) -> Values {
 
 /// Runs the graph with copies.
 pub fn rebuilt(case: &Case, found: &Recomputation) -> Values {
-    let rebuilt = &found.rebuilt;
-    Evaluation::new(case, &rebuilt.graph, &rebuilt.origins, &rebuilt.again).run()
+    let edited = &found.edited;
+    let again: Vec<bool> = (0..).take(edited.origins.len()).map(|id| edited.is_new(id)).collect();
+    Evaluation::new(case, &edited.graph, &edited.origins, &again).run()
 }
 
 struct Evaluation<'a> {

@@ -48,18 +48,18 @@ fn assert_order(case: &Case, found: &Recomputation) {
 
 /// The plan of the rebuilt graph is correct, and its bytes are those that were found.
 fn assert_needs(case: &Case, found: &Recomputation, rules: Rules) {
-    let rebuilt = &found.rebuilt;
-    let draft = |id: TensorId| &case.sketch.drafts[rebuilt.origins[id as usize] as usize];
-    let requests = Requests { leafs: &case.sketch.requests(List::Leafs), nodes: &rebuilt.node_buffers };
+    let edited = &found.edited;
+    let draft = |id: TensorId| &case.sketch.drafts[edited.origins[id as usize] as usize];
+    let requests = Requests { leafs: &case.sketch.requests(List::Leafs), nodes: &found.node_buffers };
     let buffers = case.sketch.buffers_with(rules);
     let plan =
-        plan(&rebuilt.graph, &buffers, requests, &mut |id: TensorId, _| draft(id).size, &mut Workspace::default())
+        plan(&edited.graph, &buffers, requests, &mut |id: TensorId, _| draft(id).size, &mut Workspace::default())
             .expect("small sizes");
     for (problem, buffer) in plan.problems.iter().zip(&plan.buffers) {
         assert_eq!(validate(problem, &buffer.placement), Ok(()));
     }
-    let nbytes: Vec<Bytes> = (0..).take(rebuilt.origins.len()).map(|id| draft(id).nbytes).collect();
-    assert_eq!(simulate(&rebuilt.graph, &plan, &nbytes), Ok(()), "{:?}", found.items);
+    let nbytes: Vec<Bytes> = (0..).take(edited.origins.len()).map(|id| draft(id).nbytes).collect();
+    assert_eq!(simulate(&edited.graph, &plan, &nbytes), Ok(()), "{:?}", found.items);
     let bytes = plan.buffers.iter().map(|buffer| buffer.placement.size()).sum();
     assert_eq!((found.before.bytes, found.after.bytes), (case.given_bytes(rules), bytes));
 }

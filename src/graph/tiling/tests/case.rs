@@ -175,7 +175,8 @@ impl Case {
         for (problem, buffer) in plan.problems.iter().zip(&plan.buffers) {
             assert_eq!(validate(problem, &buffer.placement), Ok(()));
         }
-        assert_eq!(simulate(&draft.graph, &plan, &draft.nbytes), Ok(()));
+        let nbytes: Vec<Bytes> = draft.known.iter().map(|known| known.nbytes).collect();
+        assert_eq!(simulate(&draft.graph, &plan, &nbytes), Ok(()));
         let bytes: Bytes = plan.buffers.iter().map(|buffer| buffer.placement.size()).sum();
         assert_eq!((found.before, found.after), (self.given_bytes(rules), bytes));
     }

@@ -85,7 +85,7 @@ fn results_that_no_node_reads_are_computed() {
     assert_values(&case, &found);
     for tensor in [unread, unread_view] {
         let is_there = |node: &TensorId| {
-            let origin = &found.draft.origins[*node as usize];
+            let origin = &found.draft.known[*node as usize].origin;
             origin.tensor == tensor && origin.role.is_given()
         };
         assert!(found.draft.graph.nodes().iter().any(is_there), "tensor {tensor} is not computed");
@@ -119,7 +119,7 @@ fn weights_that_must_not_be_sliced_are_used_as_a_whole() {
     case.node("UNARY", [64, 64, 1, 1], &[large]);
     case.unsliced[wide as usize] = true;
     let found = case.tile(Rules::ALL, 0);
-    let slices = found.draft.origins.iter().filter(|origin| origin.role == Role::Slice);
+    let slices = found.draft.origins().filter(|origin| origin.role == Role::Slice);
     assert!(slices.into_iter().all(|origin| origin.tensor != wide));
 }
 

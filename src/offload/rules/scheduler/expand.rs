@@ -10,7 +10,7 @@ use crate::offload::rules::splits::Questions;
 /// Expands all backends but the host down and up, then all down and up. So nodes are on the host only where weights are,
 /// or where no other backend is near.
 pub fn assign<C: Capabilities>(draft: &mut Draft<'_>, questions: Questions<'_, C>) {
-    let down = draft.nodes.clone();
+    let down = draft.edit.nodes.clone();
     let up: Vec<TensorId> = down.iter().rev().copied().collect();
     let host = questions.backends.host();
     for order in [&down, &up] {

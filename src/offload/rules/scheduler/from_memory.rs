@@ -32,7 +32,7 @@ fn backend_of<C: Capabilities>(
             || OffloadError::CannotRunInPlace { tensor: draft.placed.label(tensor), buffer_type: buffer_type() };
         return backend.ok_or_else(cannot_run).map(Some);
     }
-    if draft.tensor(tensor).flags.has(Flags::INPUT) {
+    if draft.edit.tensor(tensor).flags.has(Flags::INPUT) {
         return Ok(Some(questions.backends.host()));
     }
     let ignores_weights = match draft.placed.op(tensor) {
@@ -40,7 +40,7 @@ fn backend_of<C: Capabilities>(
         "FLASH_ATTN_EXT" => questions.options.version.attention_ignores_weights,
         _ => false,
     };
-    let mut sources = draft.sources(tensor).iter();
+    let mut sources = draft.edit.sources(tensor).iter();
     let weight = sources.find(|&&source| !ignores_weights && draft.is_weight(source));
     Ok(weight.and_then(|&weight| backend_of_weight(draft, questions, tensor, weight)))
 }

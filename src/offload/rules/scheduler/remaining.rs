@@ -10,15 +10,15 @@ use crate::offload::rules::splits::Questions;
 
 /// Assigns views and sources, and to nodes that are left the first backend that supports them.
 pub fn assign<C: Capabilities>(draft: &mut Draft<'_>, questions: Questions<'_, C>) -> Result<(), OffloadError> {
-    for position in 0..draft.nodes.len() {
-        let node = draft.nodes[position];
+    for position in 0..draft.edit.nodes.len() {
+        let node = draft.edit.nodes[position];
         let root = root_of_view(draft, node);
         let mut backend = draft.resides[node as usize].or(root);
         draft.resides[node as usize] = backend;
-        for slot in 0..draft.sources(node).len() {
-            let source = draft.sources(node)[slot];
+        for slot in 0..draft.edit.sources(node).len() {
+            let source = draft.edit.sources(node)[slot];
             if draft.resides[source as usize].is_none() {
-                let is_view = draft.tensor(source).view.is_some();
+                let is_view = draft.edit.tensor(source).view.is_some();
                 let assigned = if is_view { root_of_view(draft, source) } else { backend };
                 draft.resides[source as usize] = assigned;
             }
@@ -39,5 +39,5 @@ pub fn assign<C: Capabilities>(draft: &mut Draft<'_>, questions: Questions<'_, C
 
 /// Returns the backend of the root of a view; `None` if it is not a view.
 fn root_of_view(draft: &Draft<'_>, tensor: TensorId) -> Option<BackendIndex> {
-    draft.tensor(tensor).view.and_then(|view| draft.resides[view.root as usize])
+    draft.edit.tensor(tensor).view.and_then(|view| draft.resides[view.root as usize])
 }

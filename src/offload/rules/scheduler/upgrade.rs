@@ -10,8 +10,8 @@ use crate::offload::rules::splits::Questions;
 
 /// Goes through the nodes once.
 pub fn assign<C: Capabilities>(draft: &mut Draft<'_>, questions: Questions<'_, C>) {
-    for position in 0..draft.nodes.len() {
-        let node = draft.nodes[position];
+    for position in 0..draft.edit.nodes.len() {
+        let node = draft.edit.nodes[position];
         if draft.is_view_operation(node) {
             continue;
         }
@@ -34,7 +34,7 @@ fn upgraded<C: Capabilities>(
     let is_better = |&other: &BackendIndex| {
         backends.buffer_type(other) == backends.buffer_type(backend)
             && capabilities.supports_op(other, node)
-            && draft.sources(node).iter().all(|&source| questions.can_use(draft, source, other))
+            && draft.edit.sources(node).iter().all(|&source| questions.can_use(draft, source, other))
     };
     (0..backend).find(is_better).unwrap_or(backend)
 }
@@ -61,8 +61,8 @@ fn usable_sources<C: Capabilities>(
     backend: BackendIndex,
 ) -> usize {
     let is_assigned = |source: TensorId| {
-        draft.resides[source as usize].is_some() || draft.resides[draft.root(source) as usize].is_some()
+        draft.resides[source as usize].is_some() || draft.resides[draft.edit.root(source) as usize].is_some()
     };
-    let sources = draft.sources(node).iter();
+    let sources = draft.edit.sources(node).iter();
     sources.filter(|&&source| is_assigned(source) && questions.can_use(draft, source, backend)).count()
 }

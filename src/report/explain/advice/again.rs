@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 
 use crate::graph::Effect;
-use crate::graph::{Flags, Operation, TensorId, View};
+use crate::graph::{Flags, GraphEdit, Operation, TensorId, View};
 use crate::placement::Step;
 
 use super::super::case::Case;
 use super::super::change::Change;
-use super::super::draft::Draft;
 use super::candidate::Candidate;
 use super::tried::{Tried, try_change};
 
@@ -23,7 +22,7 @@ pub fn try_again(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
     if !is_free(case, tensor) || (is_computed && !can_be_recomputed(case, tensor, next_use)) {
         return None;
     }
-    let draft = recomputed(case, tensor, next_use, is_computed)?;
+    let edit = recomputed(case, tensor, next_use, is_computed)?;
     let change = Change::Again {
         tensor: case.named(tensor),
         bytes: candidate.bytes,
@@ -31,7 +30,7 @@ pub fn try_again(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
         last_use: case.node(last_use),
         next_use: case.node(next_use),
     };
-    try_change(case, change, Some(tensor), &draft)
+    try_change(case, change, Some(tensor), edit)
 }
 
 /// Returns whether only its own node writes a tensor, and nothing keeps it live to the end.
@@ -68,33 +67,33 @@ pub fn is_written(case: &Case<'_>, roots: &[TensorId], from: Step, to: Step) -> 
 }
 
 /// Returns the graph with a copy of the tensor right before `step`, which that step and those after it use.
-fn recomputed(case: &Case<'_>, tensor: TensorId, step: Step, is_computed: bool) -> Option<Draft> {
+fn recomputed(case: &Case<'_>, tensor: TensorId, step: Step, is_computed: bool) -> Option<GraphEdit> {
     let graph = &case.planned.snapshot.graph;
     let user = graph.nodes()[step as usize];
-    let mut draft = case.new_draft()?;
-    let copy = draft.add_copy_of(tensor);
+    let mut edit = case.new_edit()?;
+    let copy = edit.copy(tensor);
     if !is_computed {
-        let filled = &mut draft.tensor_mut(copy).tensor;
+        let filled = edit.tensor_mut(copy);
         filled.flags.0 &= !Flags::INPUT.0;
         filled.operation = Operation::Other;
     }
     let mut copies = vec![(tensor, copy)];
     for &view in &case.uses.views[tensor as usize] {
         let is_before = case.uses.step[view as usize].is_none_or(|at| at < step);
-        let other = if is_before { draft.add_copy_of(view) } else { view };
+        let other = if is_before { edit.copy(view) } else { view };
         let offset = graph.tensor(view).view.map_or(0, |view| view.offset);
-        draft.tensor_mut(other).tensor.view = Some(View { root: copy, offset });
+        edit.tensor_mut(other).view = Some(View { root: copy, offset });
         copies.push((view, other));
     }
     let new: Vec<TensorId> = copies.iter().filter(|(old, new)| old != new).map(|&(_, new)| new).collect();
-    draft.list_before(user, &new);
+    edit.list_before(user, &new);
     let copy_of: HashMap<TensorId, TensorId> = copies.into_iter().collect();
     let later: Vec<TensorId> =
         graph.nodes()[step as usize..].iter().copied().chain(new.iter().copied().skip(1)).collect();
     for id in later {
-        for source in &mut draft.tensor_mut(id).sources {
-            *source = copy_of.get(source).copied().unwrap_or(*source);
-        }
+        let sources: Vec<TensorId> =
+            edit.sources(id).iter().map(|source| copy_of.get(source).copied().unwrap_or(*source)).collect();
+        edit.set_sources(id, &sources);
     }
-    Some(draft)
+    Some(edit)
 }

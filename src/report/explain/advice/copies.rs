@@ -2,12 +2,11 @@
 
 use crate::graph::Effect;
 use crate::graph::copies::{CopyKind, CopyTarget, Facts, Found, Freedom, Storage, find};
-use crate::graph::{Flags, Layout, Operation, Rules, Strides, TensorId, View};
+use crate::graph::{Flags, GraphEdit, Layout, Operation, Rules, Strides, TensorId, View};
 use crate::placement::{Bytes, Step};
 
 use super::super::case::Case;
 use super::super::change::Change;
-use super::super::draft::Draft;
 use super::again::is_written;
 use super::candidate::Candidate;
 use super::tried::{Tried, try_change};
@@ -26,9 +25,9 @@ pub fn try_no_copy(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
     if !alike || !can_be_read(case, tensor, other) || !is_unchanged(case, tensor, source) {
         return None;
     }
-    let draft = as_view(case, tensor, source)?;
+    let edit = as_view(case, tensor, source)?;
     let change = Change::NoCopy { tensor: case.named(tensor), bytes: candidate.bytes, source: case.named(source) };
-    try_change(case, change, Some(tensor), &draft)
+    try_change(case, change, Some(tensor), edit)
 }
 
 /// Returns whether all nodes that read a copy can read `layout` instead.
@@ -55,16 +54,16 @@ fn is_unchanged(case: &Case<'_>, copy: TensorId, source: TensorId) -> bool {
     steps.is_some_and(|(def, last)| !is_input && def <= last && !is_written(case, &[root], def, last + 1))
 }
 
-fn as_view(case: &Case<'_>, copy: TensorId, source: TensorId) -> Option<Draft> {
+fn as_view(case: &Case<'_>, copy: TensorId, source: TensorId) -> Option<GraphEdit> {
     let graph = &case.planned.snapshot.graph;
     let offset = graph.tensor(source).view.map_or(0, |view| view.offset);
-    let mut draft = case.new_draft()?;
-    let drafted = draft.tensor_mut(copy);
-    drafted.tensor.view = Some(View { root: graph.root(source), offset });
-    drafted.tensor.operation = Operation::Other;
-    drafted.layout = *graph.layout(source);
-    drafted.sources = vec![source];
-    Some(draft)
+    let mut edit = case.new_edit()?;
+    let tensor = edit.tensor_mut(copy);
+    tensor.view = Some(View { root: graph.root(source), offset });
+    tensor.operation = Operation::Other;
+    edit.set_layout(copy, *graph.layout(source));
+    edit.set_sources(copy, &[source]);
+    Some(edit)
 }
 
 /// Tries to remove all copies whose source can be computed where the copy goes. A file does not record which device
@@ -80,7 +79,7 @@ pub fn try_remove_copies(case: &Case<'_>) -> Vec<Tried> {
             // The search takes about as much work as a trial.
             let found = case.may_try(1).then(|| removable(case, freedom))?;
             let copies = Some(found.removed.len()).filter(|&count| count > 0)?;
-            try_change(case, Change::RemoveCopies { copies }, None, &without(case, &found)?)
+            try_change(case, Change::RemoveCopies { copies }, None, without(case, &found)?)
         })
         .min_by_key(|tried| tried.trial.bounds.iter().sum::<Bytes>())
         .into_iter()
@@ -124,13 +123,13 @@ fn removable(case: &Case<'_>, freedom: Freedom) -> Found {
     find(graph, facts, freedom)
 }
 
-fn without(case: &Case<'_>, found: &Found) -> Option<Draft> {
+fn without(case: &Case<'_>, found: &Found) -> Option<GraphEdit> {
     let changed = found.applied_to(&case.planned.snapshot.graph);
-    let mut draft = case.new_draft()?;
-    for (id, drafted) in (0..).zip(&mut draft.tensors) {
-        drafted.tensor = changed.tensor(id).clone();
-        drafted.layout = *changed.layout(id);
-        drafted.sources = changed.sources(id).to_vec();
+    let mut edit = case.new_edit()?;
+    for id in (0..).take(changed.tensors().len()) {
+        *edit.tensor_mut(id) = changed.tensor(id).clone();
+        edit.set_layout(id, *changed.layout(id));
+        edit.set_sources(id, changed.sources(id));
     }
-    Some(draft)
+    Some(edit)
 }

@@ -3,12 +3,11 @@
 use std::collections::HashSet;
 
 use crate::graph::Effect;
-use crate::graph::{Flags, Operation, TensorId};
+use crate::graph::{Flags, GraphEdit, Operation, TensorId};
 use crate::placement::Step;
 
 use super::super::case::Case;
 use super::super::change::Change;
-use super::super::draft::Draft;
 use super::candidate::Candidate;
 use super::tried::{Tried, try_change};
 
@@ -21,8 +20,8 @@ pub fn try_later(case: &Case<'_>, candidate: Candidate) -> Vec<Tried> {
     };
     let user = case.planned.snapshot.graph.nodes()[first_use as usize];
     let views = views_before(case, tensor, first_use);
-    let drafts: Vec<(Draft, usize)> = match case.uses.def(tensor) {
-        None => fill_before(case, tensor, &views, user).map(|draft| (draft, 0)).into_iter().collect(),
+    let edits: Vec<(GraphEdit, usize)> = match case.uses.def(tensor) {
+        None => fill_before(case, tensor, &views, user).map(|edit| (edit, 0)).into_iter().collect(),
         Some(def) if def < candidate.peak => moved(case, tensor, &views, user),
         Some(_) => Vec::new(),
     };
@@ -33,7 +32,7 @@ pub fn try_later(case: &Case<'_>, candidate: Candidate) -> Vec<Tried> {
         first_use: case.node(first_use),
         with,
     };
-    let tried = drafts.into_iter().filter_map(|(draft, with)| try_change(case, change(with), Some(tensor), &draft));
+    let tried = edits.into_iter().filter_map(|(edit, with)| try_change(case, change(with), Some(tensor), edit));
     tried.min_by_key(|tried| tried.trial.bounds[buffer]).into_iter().collect()
 }
 
@@ -48,19 +47,19 @@ fn views_before(case: &Case<'_>, tensor: TensorId, step: Step) -> Vec<TensorId> 
 }
 
 /// Returns the graph with a leaf that is filled right before its first use.
-fn fill_before(case: &Case<'_>, tensor: TensorId, views: &[TensorId], user: TensorId) -> Option<Draft> {
-    let mut draft = case.new_draft()?;
+fn fill_before(case: &Case<'_>, tensor: TensorId, views: &[TensorId], user: TensorId) -> Option<GraphEdit> {
+    let mut edit = case.new_edit()?;
     let group: Vec<TensorId> = [&[tensor], views].concat();
-    draft.unlist(&group);
-    draft.list_before(user, &group);
-    let filled = &mut draft.tensor_mut(tensor).tensor;
+    edit.unlist(&group);
+    edit.list_before(user, &group);
+    let filled = edit.tensor_mut(tensor);
     filled.flags.0 &= !Flags::INPUT.0;
     filled.operation = Operation::Other;
-    Some(draft)
+    Some(edit)
 }
 
 /// Returns the valid graphs with the node right before its first use, and how many nodes move with it.
-fn moved(case: &Case<'_>, tensor: TensorId, views: &[TensorId], user: TensorId) -> Vec<(Draft, usize)> {
+fn moved(case: &Case<'_>, tensor: TensorId, views: &[TensorId], user: TensorId) -> Vec<(GraphEdit, usize)> {
     let alone: Vec<TensorId> = [&[tensor], views].concat();
     let family = with_ancestors(case, &alone);
     let is_more = family.len() > alone.len();
@@ -104,10 +103,10 @@ pub fn with_ancestors(case: &Case<'_>, group: &[TensorId]) -> Vec<TensorId> {
 }
 
 /// Returns the graph with a group of nodes right before another, if all results stay the same.
-fn move_before(case: &Case<'_>, group: &[TensorId], user: TensorId) -> Option<Draft> {
-    let mut draft = case.new_draft()?;
-    draft.unlist(group);
-    draft.list_before(user, group);
-    let order: Option<Vec<Step>> = draft.nodes.iter().map(|&id| case.uses.step[id as usize]).collect();
-    Some(draft).filter(|_| order.is_some_and(|order| case.hazards().allow(&order)))
+fn move_before(case: &Case<'_>, group: &[TensorId], user: TensorId) -> Option<GraphEdit> {
+    let mut edit = case.new_edit()?;
+    edit.unlist(group);
+    edit.list_before(user, group);
+    let order: Option<Vec<Step>> = edit.nodes.iter().map(|&id| case.uses.step[id as usize]).collect();
+    Some(edit).filter(|_| order.is_some_and(|order| case.hazards().allow(&order)))
 }

@@ -1,11 +1,10 @@
 //! Frees outputs early, and leaves out unused tensors.
 
 use crate::graph::Effect;
-use crate::graph::{Flags, Operation, Tensor, TensorId};
+use crate::graph::{Flags, GraphEdit, Operation, Tensor, TensorId};
 
 use super::super::case::Case;
 use super::super::change::Change;
-use super::super::draft::Draft;
 use super::super::uses::Kept;
 use super::super::uses::NodeUses;
 use super::candidate::Candidate;
@@ -20,27 +19,26 @@ pub fn try_no_output(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
     if case.uses.kept[tensor as usize] != Some(Kept::Output) || needed_until >= peak {
         return None;
     }
-    let mut draft = case.new_draft()?;
+    let mut edit = case.new_edit()?;
     for &id in case.uses.views[tensor as usize].iter().chain([&tensor]) {
-        draft.tensor_mut(id).tensor.flags.0 &= !Flags::OUTPUT.0;
+        edit.tensor_mut(id).flags.0 &= !Flags::OUTPUT.0;
     }
     let next = *graph.nodes().get(needed_until as usize + 1)?;
-    list_read(case, &mut draft, tensor, next);
+    list_read(case, &mut edit, tensor, next);
     let change = Change::NoOutput {
         tensor: case.named(output(case, tensor)),
         bytes: candidate.bytes,
         needed_until: case.node(needed_until),
     };
-    try_change(case, change, Some(tensor), &draft)
+    try_change(case, change, Some(tensor), edit)
 }
 
 /// Lists a read of a tensor and its views by the program right before `node`, as a node that needs no memory.
-pub fn list_read(case: &Case<'_>, draft: &mut Draft, tensor: TensorId, node: TensorId) {
-    let read = draft.add_copy_of(tensor);
-    let drafted = draft.tensor_mut(read);
-    drafted.tensor = Tensor { operation: Operation::Other, external: true, ..Tensor::new() };
-    drafted.sources = case.uses.views[tensor as usize].iter().copied().chain([tensor]).collect();
-    draft.list_before(node, &[read]);
+pub fn list_read(case: &Case<'_>, edit: &mut GraphEdit, tensor: TensorId, node: TensorId) {
+    let read = edit.copy(tensor);
+    *edit.tensor_mut(read) = Tensor { operation: Operation::Other, external: true, ..Tensor::new() };
+    edit.set_sources(read, &[case.uses.views[tensor as usize].as_slice(), &[tensor]].concat());
+    edit.list_before(node, &[read]);
 }
 
 /// Returns the tensor that is flagged as an output: the owner or one of its views.
@@ -66,9 +64,9 @@ pub fn try_leave_out(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
     }
     let group = with_ancestors(case, &family);
     let with = group.iter().filter(|&&id| id != tensor && case.uses.step[id as usize].is_some()).count();
-    let mut draft = case.new_draft()?;
-    draft.unlist(&group);
+    let mut edit = case.new_edit()?;
+    edit.unlist(&group);
     let is_skipped = case.uses.step[tensor as usize].is_some() && NodeUses::is_skipped(graph, tensor);
     let change = Change::LeaveOut { tensor: case.named(tensor), bytes: candidate.bytes, with, is_skipped };
-    try_change(case, change, Some(tensor), &draft)
+    try_change(case, change, Some(tensor), edit)
 }

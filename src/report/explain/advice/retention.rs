@@ -23,14 +23,14 @@ pub fn try_release(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
         return None;
     }
     let family: Vec<TensorId> = [&[tensor], case.uses.views[tensor as usize].as_slice()].concat();
-    let mut draft = case.new_draft()?;
-    draft.retention = draft.retention.without(&family);
+    let mut edit = case.new_edit()?;
+    edit.retention = edit.retention.without(&family);
     let next = *graph.nodes().get(needed_until as usize + 1)?;
-    list_read(case, &mut draft, tensor, next);
+    list_read(case, &mut edit, tensor, next);
     let retained = family.iter().copied().find(|&id| graph.retention().of(id).is_some()).unwrap_or(tensor);
     let change =
         Change::Release { tensor: case.named(retained), bytes: candidate.bytes, needed_until: case.node(needed_until) };
-    try_change(case, change, Some(tensor), &draft)
+    try_change(case, change, Some(tensor), edit)
 }
 
 /// Tries to retain none of several tensors.
@@ -39,7 +39,7 @@ pub fn try_release_all(case: &Case<'_>) -> Option<Tried> {
     if tensors < 2 {
         return None;
     }
-    let mut draft = case.new_draft()?;
-    draft.retention = Retention::default();
-    try_change(case, Change::ReleaseAll { tensors }, None, &draft)
+    let mut edit = case.new_edit()?;
+    edit.retention = Retention::default();
+    try_change(case, Change::ReleaseAll { tensors }, None, edit)
 }

@@ -49,7 +49,7 @@ fn try_rules(case: &Case<'_>) -> Vec<Tried> {
 
 /// Plans the given graph in other buffers.
 fn try_buffers(case: &Case<'_>, buffers: &[BufferSpec]) -> Option<Trial> {
-    case.may_try(1).then(|| case.try_draft(case.draft(), buffers))?
+    case.try_edit(case.new_edit()?, buffers)
 }
 
 /// Returns the largest tensor that is computed in place in the trial, but not in the given plan.
@@ -57,10 +57,11 @@ fn example(case: &Case<'_>, trial: &Trial) -> Option<Alias> {
     let is_in_place = |id: TensorId| {
         case.planned.plan.allocations[id as usize].is_some_and(|allocation| allocation.in_place_of.is_some())
     };
-    let found = (0..).zip(&trial.allocations).filter(|&(id, _)| !is_in_place(id));
+    let original = |id: TensorId| trial.origins[id as usize];
+    let found = trial.origins.iter().copied().zip(&trial.allocations).filter(|&(id, _)| !is_in_place(id));
     let found = found.filter_map(|(id, allocation)| {
         let (allocation, step) = ((*allocation)?, case.uses.step[id as usize]?);
-        let memory_of = case.named(allocation.in_place_of?);
+        let memory_of = case.named(original(allocation.in_place_of?));
         Some(Alias { tensor: case.named(id), step, bytes: case.bytes(allocation), memory_of })
     });
     found.min_by_key(|alias| (Reverse(alias.bytes), alias.step))
@@ -82,8 +83,8 @@ fn try_reorder(case: &Case<'_>) -> Option<Tried> {
         reorder(&snapshot.graph, case.planned.buffers, requests, &mut sizes, case.hazards(), ReorderEffort::default())
             .ok()?;
     let moved = Some(found.moved).filter(|&moved| moved > 0)?;
-    let mut draft = case.new_draft()?;
-    draft.nodes = found.order.iter().map(|&step| snapshot.graph.nodes()[step as usize]).collect();
-    let trial = case.try_draft(&draft, case.planned.buffers)?;
+    let mut edit = case.new_edit()?;
+    edit.nodes = found.order.iter().map(|&step| snapshot.graph.nodes()[step as usize]).collect();
+    let trial = case.try_edit(edit, case.planned.buffers)?;
     Some(Tried::new(case, Change::Reorder { moved }, None, trial))
 }

@@ -1,10 +1,9 @@
 //! Changes with the bytes that they save.
 
-use crate::graph::TensorId;
+use crate::graph::{GraphEdit, TensorId};
 
 use super::super::case::Case;
 use super::super::change::Change;
-use super::super::draft::Draft;
 use super::super::trial::Trial;
 
 /// A change, and the memory that the changed graph needs.
@@ -43,7 +42,7 @@ impl Tried {
 }
 
 /// Computes the bytes that the changed graph needs; `None` if its bytes overflow.
-pub fn try_change(case: &Case<'_>, change: Change, tensor: Option<TensorId>, draft: &Draft) -> Option<Tried> {
-    let trial = case.try_draft(draft, case.planned.buffers)?;
+pub fn try_change(case: &Case<'_>, change: Change, tensor: Option<TensorId>, edit: GraphEdit) -> Option<Tried> {
+    let trial = case.try_edit(edit, case.planned.buffers)?;
     Some(Tried::new(case, change, tensor, trial))
 }
