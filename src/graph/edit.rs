@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::placement::Bytes;
+
 use super::computation::Graph;
 use super::layout::Layout;
 use super::retention::{Retained, Retention};
@@ -9,7 +11,7 @@ use super::tensor::{Tensor, TensorId, View};
 
 /// A graph that is being edited. Tensors of the given graph keep their ids until [`GraphEdit::finish`], and those that are
 /// added follow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphEdit {
     entries: Vec<Entry>,
     /// The sources of all tensors, at [`Entry::sources`].
@@ -24,7 +26,7 @@ pub struct GraphEdit {
     pub retention: Retention,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     tensor: Tensor,
     /// `None` where that of the given tensor is not known.
@@ -134,6 +136,11 @@ impl GraphEdit {
         self.entries[id as usize].layout = Some(layout);
     }
 
+    /// Replaces the strides of a tensor.
+    pub fn set_strides(&mut self, id: TensorId, nb: [Bytes; 4]) {
+        self.set_layout(id, Layout { nb, ..*self.layout(id) });
+    }
+
     /// Returns the sources of a tensor, in the order of its slots.
     pub fn sources(&self, id: TensorId) -> &[TensorId] {
         &self.sources[self.entries[id as usize].sources.clone()]
@@ -144,6 +151,11 @@ impl GraphEdit {
         let first = self.sources.len();
         self.sources.extend_from_slice(sources);
         self.entries[id as usize].sources = first..self.sources.len();
+    }
+
+    /// Adds a source to a tensor, after the others.
+    pub fn add_source(&mut self, id: TensorId, source: TensorId) {
+        self.set_sources(id, &[self.sources(id), &[source]].concat());
     }
 
     /// Replaces one source of a tensor.

@@ -1,17 +1,17 @@
 //! Removes needless copies from a live graph.
 
 use crate::graph::Effect;
-use crate::graph::copies::{Becomes, CopyKind, CopyTarget, Facts, Found, Freedom, Storage, TensorChange, find};
-use crate::graph::{Graph, Requests, Sizes, Strides, TensorId, Workspace, live_ranges};
+use crate::graph::copies::{CopyKind, CopyTarget, Facts, Found, Freedom, Storage, find};
+use crate::graph::{BufferIndex, Edited, Graph, Requests, Sizes, Strides, TensorId, Workspace, live_ranges};
 use crate::placement::{Bytes, lower_bound};
 
+use crate::ggml::extensions::apply::{LiveEdit, LiveOrigin};
 use crate::ggml::extensions::compute_buffer::ComputeBuffer;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
-use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
-use crate::ggml::live::tensor_mut::TensorMut;
+use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::outputs::check::writes;
-use crate::ggml::outputs::redirect::{ORDERED_OUTPUT_SLOT, OutputTarget, redirect_ordered};
+use crate::ggml::outputs::redirect::ORDERED_OUTPUT_SLOT;
 use crate::ggml::process::settings::settings;
 use crate::ggml::read::memory::same_memory;
 use crate::ggml::read::requested::Requested;
@@ -26,7 +26,9 @@ pub fn remove_copies(runtime: &'static Runtime, graph: GraphRef<'_>, buffer_type
     let mut reading = read(runtime, &types, graph, &Requested::default());
     LiveRetention::of_names(settings().retain).retain_in(&mut reading.graph, graph);
     let found = find_copies(runtime, &reading, buffer_type);
-    found.changes.iter().for_each(|change| apply(runtime, &reading.tensors, change));
+    if let Some(edit) = &found.edit {
+        change(runtime, &reading, &edit.clone().finish());
+    }
     found
 }
 
@@ -57,15 +59,11 @@ fn find_copies(runtime: &'static Runtime, reading: &ReadGraph<'_>, buffer_type: 
     let mut before = None;
     for freedom in [Freedom::LiveRanges, Freedom::Owners] {
         let found = find(&reading.graph, facts, freedom);
-        let changes_owners = |change: &TensorChange| {
-            change.becomes != Becomes::Same
-                && known.memory[reading.graph.root(change.tensor) as usize] == Storage::Planned
-        };
-        if !found.changes.iter().any(changes_owners) {
-            return found;
-        }
-        let old_peak = *before.get_or_insert_with(|| peak.of(&reading.graph));
-        if peak.of(&found.applied_to(&reading.graph)) <= old_peak {
+        let is_planned = |copy: &TensorId| known.memory[reading.graph.root(*copy) as usize] == Storage::Planned;
+        let Some(edit) = found.edit.as_ref().filter(|_| found.removed.iter().any(is_planned)) else { return found };
+        let old_peak = *before.get_or_insert_with(|| peak.of(&reading.graph, |id| id));
+        let Edited { graph, origins, .. } = edit.clone().finish();
+        if peak.of(&graph, |id| origins[id as usize]) <= old_peak {
             return found;
         }
     }
@@ -131,52 +129,28 @@ struct PeakBytes<'a> {
 }
 
 impl PeakBytes<'_> {
-    fn of(&self, graph: &Graph) -> Bytes {
+    /// Returns the peak of a graph, of whose tensors `origin` returns those that were read.
+    fn of(&self, graph: &Graph, origin: impl Fn(TensorId) -> TensorId) -> Bytes {
         let (leafs, nodes) = (vec![0; graph.leafs().len()], vec![0; graph.nodes().len()]);
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let spec = self.buffer.spec();
-        let sizes: &mut dyn Sizes = &mut self.buffer.sizes(&self.reading.tensors);
+        let mut given = self.buffer.sizes(&self.reading.tensors);
+        let sizes: &mut dyn Sizes = &mut |id: TensorId, buffer: BufferIndex| given.alloc_size(origin(id), buffer);
         let mut found = live_ranges(graph, &[spec], requests, sizes, &[], &mut Workspace::default());
         found.take_problems(&[spec]).iter().map(lower_bound).sum()
     }
 }
 
-fn apply(runtime: &Runtime, tensors: &[TensorRef<'_>], change: &TensorChange) {
-    let tensor = tensors[change.tensor as usize];
-    let nb = change.nb.map(|stride| usize::try_from(stride).unwrap_or(usize::MAX));
-    match change.becomes {
-        Becomes::Same => {}
-        Becomes::View => {
-            set_operation(tensor, runtime.operations.reshape());
-            // A cast has itself as a source.
-            clear_sources(tensor, |source| source == tensor);
-        }
-        Becomes::Placeholder => {
-            set_operation(tensor, runtime.operations.none());
-            clear_sources(tensor, |_| true);
-        }
-    }
-    // SAFETY: no reference into the tensor is held here.
-    unsafe { TensorMut::new(tensor) }.set_strides(nb);
-    if let Some(view) = change.view {
-        let root = tensors[view.root as usize];
-        let target = OutputTarget { root, offset: usize::try_from(view.offset).unwrap_or(usize::MAX), nb };
-        redirect_ordered(tensor, target, change.destination.map(|wanted| tensors[wanted as usize]));
-    }
-    if change.is_output {
-        // SAFETY: a live tensor, which no other thread uses.
-        unsafe { (runtime.functions.ggml_set_output)(tensor.as_ptr()) };
-    }
-}
-
-fn set_operation(tensor: TensorRef<'_>, op: u32) {
-    // SAFETY: no reference into the tensor is held here, nor in `apply`.
-    unsafe { TensorMut::new(tensor) }.set_operation(op);
-}
-
-fn clear_sources(tensor: TensorRef<'_>, is_removed: impl Fn(TensorRef<'_>) -> bool) {
-    for slot in (0..MAX_SOURCES).filter(|&slot| tensor.source(slot).is_some_and(&is_removed)) {
-        // SAFETY: no reference into the tensor is held: `is_removed` has returned.
-        unsafe { TensorMut::new(tensor) }.clear_source(slot);
-    }
+/// Makes the live graph the edited one.
+fn change(runtime: &'static Runtime, reading: &ReadGraph<'_>, edited: &Edited) {
+    let graph = &edited.graph;
+    let origin = |(id, &origin): (TensorId, &TensorId)| {
+        let is_marker = graph.tensor(id).is_marker();
+        let removed = if is_marker { runtime.operations.none() } else { runtime.operations.reshape() };
+        let is_removed = graph.tensor(id).operation != reading.graph.tensor(origin).operation;
+        let tensor = reading.tensors[origin as usize];
+        LiveOrigin { tensor, is_new: false, operation: is_removed.then_some(removed) }
+    };
+    let origins = (0..).zip(&edited.origins).map(origin).collect();
+    LiveEdit { runtime, graph, origins, name: &|_, _| String::new(), parameter: &|_| None }.change();
 }

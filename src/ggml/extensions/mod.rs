@@ -6,6 +6,7 @@ pub mod dump;
 pub mod accounting;
 pub mod compute_buffer;
 pub mod budget;
+pub mod apply;
 pub mod reorder;
 pub mod recompute;
 pub mod copies;

@@ -37,23 +37,11 @@ pub const ORDERED_OUTPUT_SLOT: usize = OUTPUT_SLOT - 1;
 /// As in a view that ggml creates, the address is set at once if the root has one; the buffer is left to allocators and
 /// schedulers.
 pub fn redirect<'g>(tensor: TensorRef<'g>, target: OutputTarget<'g>, dst: TensorRef<'g>) {
-    redirect_through(OUTPUT_SLOT, tensor, target, Some(dst));
-}
-
-/// Makes `tensor` a view of `target` in a graph whose nodes are known to be in an order in which none interferes with
-/// the result. `dst` is `None` if the memory exists and nothing has to be computed first.
-pub fn redirect_ordered<'g>(tensor: TensorRef<'g>, target: OutputTarget<'g>, dst: Option<TensorRef<'g>>) {
-    redirect_through(ORDERED_OUTPUT_SLOT, tensor, target, dst);
-}
-
-fn redirect_through<'g>(slot: usize, tensor: TensorRef<'g>, target: OutputTarget<'g>, dst: Option<TensorRef<'g>>) {
     // SAFETY: `target` and `dst` hold no references into the tensor, nor do callers keep any.
     let mut writer = unsafe { TensorMut::new(tensor) };
     writer.set_view(target.root, target.offset);
     writer.set_strides(target.nb);
-    if let Some(dst) = dst {
-        writer.set_source(slot, dst);
-    }
+    writer.set_source(OUTPUT_SLOT, dst);
     let start = target.root.data();
     if !start.is_null() {
         writer.set_memory(std::ptr::null_mut(), start.wrapping_byte_add(target.offset));

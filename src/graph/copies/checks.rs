@@ -3,7 +3,7 @@
 use crate::graph::{Effect, Layout, Strides, TensorId};
 use crate::placement::Step;
 
-use super::changes::{Becomes, Reason};
+use super::changes::Reason;
 use super::facts::{CopyTarget, Storage};
 use super::moves::{CopyDestination, Move};
 use super::pass::Pass;
@@ -54,7 +54,7 @@ impl Pass<'_> {
         let is_given = state.facts.memory[root as usize] != Storage::Planned
             || state.is_leaf[root as usize]
             || state.steps[root as usize].is_some_and(|at| at < step)
-            || state.change(root).is_some_and(|change| change.becomes == Becomes::Placeholder);
+            || state.is_placeholder(root);
         is_given && !self.may_need(destination, step)
     }
 
@@ -78,8 +78,7 @@ impl Pass<'_> {
         let mut left = vec![destination];
         let mut visits = 0;
         while let Some(id) = left.pop() {
-            let is_placeholder = state.change(id).is_some_and(|change| change.becomes == Becomes::Placeholder);
-            if is_placeholder || state.steps[id as usize].is_none_or(|at| at < step) {
+            if state.is_placeholder(id) || state.steps[id as usize].is_none_or(|at| at < step) {
                 continue;
             }
             visits += 1;
@@ -134,7 +133,7 @@ impl Pass<'_> {
             }
             let may = operation.may_write_over(slot) && (on_cpu || operation.is_listed());
             let element_size = layout.nb[0];
-            let is_same = state.layout(source).tidied(element_size) == layout.tidied(element_size);
+            let is_same = state.edit.layout(source).tidied(element_size) == layout.tidied(element_size);
             overlaps += 1;
             if !may || !is_same || other.start != region.start || overlaps > 1 {
                 return Err(Reason::Overlap);

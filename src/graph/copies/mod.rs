@@ -11,7 +11,7 @@
 //! - `facts`: facts about each tensor that the graph does not hold
 //! - `changes`: what changes in the graph, and why other copies stay
 //! - `element_order`: strides that put each element where the copy would have put it
-//! - `state`: the graph with the changes so far
+//! - `state`: the edit of the graph, and facts besides it
 //! - `pass`: the accesses that the pass must respect, and the tensors that it may change
 //! - `producer`: the node that computes the copied tensor, with no other use
 //! - `moves`: where the producer would write
@@ -31,7 +31,7 @@ mod removal;
 #[cfg(test)]
 mod tests;
 
-pub use changes::{Becomes, Found, Reason, TensorChange};
+pub use changes::{Found, Reason};
 pub use facts::{CopyKind, CopyTarget, Facts, Storage};
 pub use pass::Freedom;
 pub use removal::find;

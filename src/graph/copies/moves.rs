@@ -8,6 +8,7 @@ use super::element_order::{ElementOrder, is_plain, strides_by_address, strides_o
 use super::facts::{CopyKind, CopyTarget, Storage};
 use super::pass::{Freedom, Pass};
 use super::producer::Producer;
+use super::state::CopyState;
 
 /// INPUT, PARAM and LOSS of ggml: such a tensor must stay as it is.
 const EXPECTED: Flags = Flags(1 | 4 | 8);
@@ -66,7 +67,7 @@ impl Pass<'_> {
 
     /// Returns where each source goes in the memory of the copy.
     fn parts(&self, node: TensorId) -> Result<Vec<Part>, Reason> {
-        let whole = Part { offset: self.state.place(node).offset, layout: self.state.layout(node) };
+        let whole = Part { offset: self.state.place(node).offset, layout: *self.state.edit.layout(node) };
         if self.state.facts.kinds[node as usize] != CopyKind::Concat {
             return Ok(vec![whole]);
         }
@@ -128,10 +129,13 @@ impl Pass<'_> {
 
     /// Returns the tensor that is where a copy writes that is a view itself.
     fn existing_destination(&self, node: TensorId) -> Result<CopyDestination, Reason> {
-        if let Some(change) = self.state.change(node) {
-            return Ok(change.destination.map_or(CopyDestination::Context, CopyDestination::Tensor));
+        let CopyState { graph, edit, .. } = &self.state;
+        let sources = graph.sources(node);
+        if edit.tensor(node).view != graph.tensor(node).view {
+            let added = edit.sources(node).get(sources.len());
+            return Ok(added.map_or(CopyDestination::Context, |&tensor| CopyDestination::Tensor(tensor)));
         }
-        match self.state.graph.sources(node) {
+        match sources {
             &[_, place] if self.state.facts.kinds[node as usize] == CopyKind::Into => {
                 Ok(CopyDestination::Tensor(place))
             }

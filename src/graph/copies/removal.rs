@@ -1,9 +1,9 @@
 //! Visits all copies of a graph and removes those it can.
 
-use crate::graph::{Flags, Graph, TensorId};
+use crate::graph::{Flags, Graph, Operation, TensorId};
 use crate::placement::Step;
 
-use super::changes::{Becomes, Found};
+use super::changes::Found;
 use super::facts::{CopyKind, Facts};
 use super::moves::{CopyDestination, Move, count};
 use super::pass::{Freedom, Pass};
@@ -23,7 +23,8 @@ pub fn find(graph: &Graph, facts: Facts<'_>, freedom: Freedom) -> Found {
             pass.visit(node, step);
         }
     }
-    Found { changes: pass.state.into_changes(), ..pass.found }
+    let edit = (!pass.found.removed.is_empty()).then(|| pass.state.finish());
+    Found { edit, ..pass.found }
 }
 
 impl Pass<'_> {
@@ -41,31 +42,36 @@ impl Pass<'_> {
             self.found.bytes += count(&layout.ne) * layout.nb[0];
             self.apply(node, found);
         }
-        self.state.change_mut(node).becomes = if is_placeholder { Becomes::Placeholder } else { Becomes::View };
+        let edit = &mut self.state.edit;
+        // A cast is a source of itself.
+        let others = edit.sources(node).iter().copied().filter(|&source| source != node && !is_placeholder);
+        let others: Vec<TensorId> = others.collect();
+        edit.set_sources(node, &others);
+        let operation = if is_placeholder { Operation::Marker } else { Operation::Other };
+        edit.tensor_mut(node).operation = operation;
         self.found.removed.push(node);
     }
 
     fn apply(&mut self, node: TensorId, found: Move) {
         let Move { producer, place, destination, nb, views } = found;
-        for (&view, nb) in producer.views.iter().zip(views) {
-            let change = self.state.change_mut(view);
-            change.view = Some(place);
-            change.nb = nb;
-        }
         let is_output = self.state.graph.tensor(node).flags.has(Flags::OUTPUT);
-        let change = self.state.change_mut(producer.node);
-        change.nb = nb;
+        let edit = &mut self.state.edit;
+        for (&view, nb) in producer.views.iter().zip(views) {
+            edit.tensor_mut(view).view = Some(place);
+            edit.set_strides(view, nb);
+        }
+        edit.set_strides(producer.node, nb);
         if destination == CopyDestination::Producer {
-            change.is_output = is_output;
-            self.state.change_mut(node).view = Some(place);
+            edit.tensor_mut(producer.node).flags.0 |= if is_output { Flags::OUTPUT.0 } else { 0 };
+            edit.tensor_mut(node).view = Some(place);
             self.state.move_memory(node, producer.node);
         } else {
-            change.view = Some(place);
-            change.destination = match destination {
-                CopyDestination::Tensor(destination) => Some(destination),
-                CopyDestination::Copy => Some(node),
-                CopyDestination::Context | CopyDestination::Producer => None,
-            };
+            edit.tensor_mut(producer.node).view = Some(place);
+            match destination {
+                CopyDestination::Tensor(destination) => edit.add_source(producer.node, destination),
+                CopyDestination::Copy => edit.add_source(producer.node, node),
+                CopyDestination::Context | CopyDestination::Producer => {}
+            }
         }
     }
 }

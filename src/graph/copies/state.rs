@@ -1,9 +1,8 @@
 //! The graph with the changes so far.
 
-use crate::graph::{Graph, Layout, Region, TensorId, View};
+use crate::graph::{Graph, GraphEdit, Layout, Region, TensorId, View};
 use crate::placement::{Bytes, Step};
 
-use super::changes::{Becomes, TensorChange};
 use super::element_order::reach;
 use super::facts::{Facts, Storage};
 
@@ -23,9 +22,8 @@ pub struct CopyState<'a> {
     pub is_leaf: Vec<bool>,
     /// By tensor: the tensor that represents its memory.
     memory: Vec<TensorId>,
-    /// By tensor: the position plus one of its change; 0 where there is none.
-    change_of: Vec<u32>,
-    changes: Vec<TensorChange>,
+    /// The graph with the changes so far. Views may be of tensors that have become views themselves.
+    pub edit: GraphEdit,
 }
 
 impl<'a> CopyState<'a> {
@@ -40,8 +38,7 @@ impl<'a> CopyState<'a> {
             views: vec![0; count],
             is_leaf: vec![false; count],
             memory: facts.same_memory.to_vec(),
-            change_of: vec![0; count],
-            changes: Vec::new(),
+            edit: GraphEdit::new(graph),
         };
         for &leaf in graph.leafs() {
             state.is_leaf[leaf as usize] = true;
@@ -60,45 +57,18 @@ impl<'a> CopyState<'a> {
         Some(state)
     }
 
-    /// Returns the change of a tensor, if any.
-    pub fn change(&self, id: TensorId) -> Option<&TensorChange> {
-        self.changes.get((self.change_of[id as usize] as usize).checked_sub(1)?)
-    }
-
-    /// Returns the change of a tensor, to be filled in; a new one changes nothing.
-    pub fn change_mut(&mut self, id: TensorId) -> &mut TensorChange {
-        if self.change_of[id as usize] == 0 {
-            let (view, nb) = (self.graph.tensor(id).view, self.graph.layout(id).nb);
-            self.changes.push(TensorChange {
-                tensor: id,
-                view,
-                nb,
-                becomes: Becomes::Same,
-                destination: None,
-                is_output: false,
-            });
-            self.change_of[id as usize] = u32::try_from(self.changes.len()).expect("fewer than 2^32 tensors");
-        }
-        &mut self.changes[self.change_of[id as usize] as usize - 1]
-    }
-
-    fn view(&self, id: TensorId) -> Option<View> {
-        self.change(id).map_or(self.graph.tensor(id).view, |change| change.view)
+    /// Returns `true` if a copy has become memory that other nodes write.
+    pub fn is_placeholder(&self, id: TensorId) -> bool {
+        self.edit.tensor(id).is_marker() && !self.graph.tensor(id).is_marker()
     }
 
     /// Returns the owner of the memory of a tensor, and where in it the tensor starts.
     pub fn place(&self, id: TensorId) -> View {
         let mut place = View { root: id, offset: 0 };
-        while let Some(view) = self.view(place.root) {
+        while let Some(view) = self.edit.tensor(place.root).view {
             place = View { root: view.root, offset: place.offset + view.offset };
         }
         place
-    }
-
-    /// Returns the layout of a tensor.
-    pub fn layout(&self, id: TensorId) -> Layout {
-        let layout = *self.graph.layout(id);
-        self.change(id).map_or(layout, |change| Layout { nb: change.nb, ..layout })
     }
 
     /// Returns the tensor that represents the memory of a root.
@@ -118,7 +88,7 @@ impl<'a> CopyState<'a> {
 
     /// Returns the bytes of a tensor.
     pub fn region(&self, id: TensorId) -> Region {
-        self.region_at(self.place(id), &self.layout(id))
+        self.region_at(self.place(id), self.edit.layout(id))
     }
 
     /// Replaces the memory of `new` by that of `old`, byte for byte.
@@ -126,15 +96,14 @@ impl<'a> CopyState<'a> {
         self.memory[new as usize] = self.memory[old as usize];
     }
 
-    /// Returns all changes. Views of tensors that have become views themselves become views of their root.
-    pub fn into_changes(mut self) -> Vec<TensorChange> {
+    /// Returns the edit. Views of tensors that have become views themselves become views of their root.
+    pub fn finish(mut self) -> GraphEdit {
         for id in (0..).take(self.graph.tensors().len()) {
             let place = self.place(id);
-            let is_moved = self.view(id).is_some_and(|view| view.root != place.root);
-            if is_moved {
-                self.change_mut(id).view = Some(place);
+            if let Some(view) = self.edit.tensor_mut(id).view.as_mut().filter(|view| view.root != place.root) {
+                *view = place;
             }
         }
-        self.changes
+        self.edit
     }
 }

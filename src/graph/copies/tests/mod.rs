@@ -7,7 +7,7 @@ mod reasons;
 use crate::graph::Effect;
 use crate::graph::copies::{CopyKind, CopyTarget, Facts, Found, Freedom, Reason, Storage, find};
 use crate::graph::tests::sketch::{List, Sketch};
-use crate::graph::{Flags, Layout, Operation, Slots, Strides, TensorId, View};
+use crate::graph::{Flags, GraphEdit, Layout, Operation, Slots, Strides, TensorId, View};
 use crate::placement::Bytes;
 
 /// The strides that ggml gives a new tensor of 4-byte elements.
@@ -174,13 +174,19 @@ impl Scene {
         let found = self.find();
         let mut left = [0; Reason::COUNT];
         left[reason as usize] = 1;
-        assert_eq!((found.removed.as_slice(), found.left, found.changes.as_slice()), (&[][..], left, &[][..]));
+        assert_eq!(found, Found { left, ..Found::default() });
     }
+}
+
+/// Returns the graph without copies.
+#[track_caller]
+fn edit(found: &Found) -> &GraphEdit {
+    found.edit.as_ref().expect("copies are removed")
 }
 
 /// Returns the new view and strides of a tensor.
 #[track_caller]
 fn moved(found: &Found, id: TensorId) -> (Option<View>, [u64; 4]) {
-    let change = found.changes.iter().find(|change| change.tensor == id).expect("the tensor changes");
-    (change.view, change.nb)
+    let edit = edit(found);
+    (edit.tensor(id).view, edit.layout(id).nb)
 }

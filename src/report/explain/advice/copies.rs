@@ -79,7 +79,8 @@ pub fn try_remove_copies(case: &Case<'_>) -> Vec<Tried> {
             // The search takes about as much work as a trial.
             let found = case.may_try(1).then(|| removable(case, freedom))?;
             let copies = Some(found.removed.len()).filter(|&count| count > 0)?;
-            try_change(case, Change::RemoveCopies { copies }, None, without(case, &found)?)
+            let edit = found.edit.filter(|_| case.may_try(1))?;
+            try_change(case, Change::RemoveCopies { copies }, None, edit)
         })
         .min_by_key(|tried| tried.trial.bounds.iter().sum::<Bytes>())
         .into_iter()
@@ -121,15 +122,4 @@ fn removable(case: &Case<'_>, freedom: Freedom) -> Found {
         runs_at: &|_, _| true,
     };
     find(graph, facts, freedom)
-}
-
-fn without(case: &Case<'_>, found: &Found) -> Option<GraphEdit> {
-    let changed = found.applied_to(&case.planned.snapshot.graph);
-    let mut edit = case.new_edit()?;
-    for id in (0..).take(changed.tensors().len()) {
-        *edit.tensor_mut(id) = changed.tensor(id).clone();
-        edit.set_layout(id, *changed.layout(id));
-        edit.set_sources(id, changed.sources(id));
-    }
-    Some(edit)
 }
