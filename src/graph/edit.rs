@@ -248,3 +248,66 @@ impl GraphEdit {
         order
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Flags;
+
+    const LAYOUT: Layout = Layout { element: 0, ne: [4, 1, 1, 1], nb: [4, 16, 16, 16] };
+
+    /// A leaf 0, and nodes 1 (of 0), 2 (a view of 1) and 3 (of 2), of which 1 is retained until 3 has run; 4 is a source of
+    /// 1 in no list.
+    fn graph() -> Graph {
+        let mut graph = Graph::with_capacity(5);
+        for id in 0..5 {
+            let view = (id == 2).then_some(View { root: 1, offset: 4 });
+            graph.add(Tensor { view, ..Tensor::new() }, LAYOUT.by_ref());
+        }
+        for sources in [&[][..], &[0, 4], &[1], &[2], &[]] {
+            graph.push_sources(sources.iter().copied());
+        }
+        graph.list_leafs([0]);
+        graph.list_nodes(1..4);
+        graph.set_retention([Retained { tensor: 1, until: Some(3) }].into_iter().collect());
+        graph
+    }
+
+    #[test]
+    fn graph_without_changes_is_the_given_one() {
+        let Edited { graph: edited, origins, .. } = GraphEdit::new(&graph()).finish();
+        assert_eq!((edited, origins), (graph(), vec![0, 1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn tensors_are_numbered_anew_with_all_that_refers_to_them() {
+        let mut edit = GraphEdit::new(&graph());
+        let copy = edit.copy(1);
+        edit.tensor_mut(copy).flags = Flags::COMPUTE;
+        edit.list_before(1, &[copy]);
+        edit.refer(3, |id| if id == 2 { copy } else { id });
+        let edited = edit.finish();
+        assert_eq!(
+            (edited.origins.as_slice(), edited.ids.as_slice()),
+            (&[0, 1, 1, 2, 3, 4][..], &[0, 5, 1, 2, 3, 4][..])
+        );
+        let new: Vec<TensorId> = (0..6).filter(|&id| edited.is_new(id)).collect();
+        let Edited { graph, .. } = edited;
+        assert_eq!((new.as_slice(), graph.leafs(), graph.nodes()), (&[1][..], &[0][..], &[1, 2, 3, 4][..]));
+        assert_eq!((graph.sources(1), graph.sources(2), graph.sources(4)), (&[0, 5][..], &[0, 5][..], &[1][..]));
+        assert_eq!(graph.tensor(3).view, Some(View { root: 2, offset: 4 }));
+        assert_eq!(graph.retention().list(), [Retained { tensor: 2, until: Some(4) }]);
+    }
+
+    #[test]
+    fn tensors_that_are_no_longer_listed_stay_as_long_as_others_refer_to_them() {
+        let mut edit = GraphEdit::new(&graph());
+        edit.unlist(&[0, 2]);
+        let edited = edit.clone().finish();
+        assert_eq!((edited.origins.as_slice(), edited.graph.nodes()), (&[1, 3, 0, 2, 4][..], &[0, 1][..]));
+        edit.unlist(&[1, 3]);
+        let edited = edit.finish();
+        assert_eq!(edited.origins, [4], "the given graph has never listed it");
+        assert!(edited.graph.retention().is_empty());
+    }
+}
