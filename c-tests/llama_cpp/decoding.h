@@ -20,7 +20,7 @@ static inline double processor_seconds_now(void) {
     return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
 }
 
-static llama_token most_likely_token(const float * logits, int32_t vocab_size) {
+static inline llama_token most_likely_token(const float * logits, int32_t vocab_size) {
     llama_token best = 0;
     for (llama_token token = 1; token < vocab_size; token++) {
         if (logits[token] > logits[best]) {

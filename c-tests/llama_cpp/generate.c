@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "decoding.h"
+#include "hash.h"
 #include "log_errors.h"
 #include "options.h"
 #include "splitmix.h"
@@ -110,14 +111,6 @@ static bool close_logits_file(struct session * session, const char * path) {
         return false;
     }
     return true;
-}
-
-static uint64_t fnv1a_64(uint64_t hash, const void * data, size_t size) {
-    const unsigned char * bytes = data;
-    for (size_t i = 0; i < size; i++) {
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return hash;
 }
 
 // Adds the logits of the last decoded token to the file and the hash, and picks the next token.

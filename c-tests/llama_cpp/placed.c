@@ -2,6 +2,8 @@
 // generates greedily. Reports a hash over all logits, and the bytes requested from the devices.
 
 #include "counted_devices.h"
+#include "decoding.h"
+#include "hash.h"
 #include "log_errors.h"
 #include "splitmix.h"
 #include "test_gpus.h"
@@ -237,24 +239,6 @@ static bool prepare_devices(struct settings * settings, char * overrides) {
 // ---------------------------------------------------------------------------------------------------
 // Running
 // ---------------------------------------------------------------------------------------------------
-
-static uint64_t fnv1a_64(uint64_t hash, const void * data, size_t size) {
-    const unsigned char * bytes = data;
-    for (size_t i = 0; i < size; i++) {
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return hash;
-}
-
-static llama_token most_likely_token(const float * logits, int32_t vocab_size) {
-    llama_token best = 0;
-    for (llama_token token = 1; token < vocab_size; token++) {
-        if (logits[token] > logits[best]) {
-            best = token;
-        }
-    }
-    return best;
-}
 
 static bool decode(struct llama_context * context, llama_token * tokens, int32_t count) {
     const int32_t status = llama_decode(context, llama_batch_get_one(tokens, count));

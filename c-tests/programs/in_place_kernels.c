@@ -38,14 +38,9 @@ static const int     THREADS[]                        = { 2, 4, 7 };
 #define COUNT(array) ((int) (sizeof(array) / sizeof((array)[0])))
 
 static struct bench bench_new(void) {
-    struct bench bench = { .cpu = ggml_backend_cpu_init() };
-    int          major = 0;
-    int          minor = 0;
-    int          patch = 0;
-    CHECK(sscanf(ggml_version(), "%d.%d.%d", &major, &minor, &patch) == 3, "no version: %s", ggml_version());
+    struct bench bench = { .cpu = ggml_backend_cpu_init(), .version = version_of_ggml() };
     CHECK(bench.cpu != NULL, "no CPU backend");
-    bench.version = VERSION(major, minor, patch);
-    bench.arena   = ggml_backend_alloc_buffer(bench.cpu, ARENA_BYTES);
+    bench.arena = ggml_backend_alloc_buffer(bench.cpu, ARENA_BYTES);
     CHECK(bench.arena != NULL, "out of memory");
     return bench;
 }

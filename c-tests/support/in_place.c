@@ -7,6 +7,22 @@
 #include "graph_fields.h"
 #include "ggml-cpu.h"
 
+int version_of_ggml(void) {
+    int major = 0;
+    int minor = 0;
+    int patch = 0;
+    CHECK(sscanf(ggml_version(), "%d.%d.%d", &major, &minor, &patch) == 3, "no version: %s", ggml_version());
+    return VERSION(major, minor, patch);
+}
+
+void init_views(struct ggml_context * ctx) {
+    for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
+        if (t->view_src != NULL) {
+            ggml_backend_view_init(t);
+        }
+    }
+}
+
 #define GAP           256 // bytes between tensors that nothing may write; tensors start at multiples of it
 #define CONTEXT_BYTES (256 * 1024)
 
@@ -110,11 +126,7 @@ static size_t place(const struct trial * trial, unsigned sources) {
             used = GGML_PAD(used + ggml_nbytes(t) + GAP, GAP);
         }
     }
-    for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
-        if (t->view_src != NULL) {
-            ggml_backend_view_init(t);
-        }
-    }
+    init_views(ctx);
     return used;
 }
 

@@ -38,6 +38,11 @@ struct form {
 // A version of ggml as a number that can be compared.
 #define VERSION(major, minor, patch) (((major) * 1000 + (minor)) * 1000 + (patch))
 
+int version_of_ggml(void);
+
+// Gives the views in a context their addresses.
+void init_views(struct ggml_context * ctx);
+
 struct rule {
     const char * name;
     // Makes the operation. A source that may be overwritten is a separate tensor, or a view at its start.

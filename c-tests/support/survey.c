@@ -125,14 +125,6 @@ static void try_form(const struct survey * survey, const struct rule * rule, str
     }
 }
 
-static int version_of_ggml(void) {
-    int major = 0;
-    int minor = 0;
-    int patch = 0;
-    CHECK(sscanf(ggml_version(), "%d.%d.%d", &major, &minor, &patch) == 3, "no version: %s", ggml_version());
-    return VERSION(major, minor, patch);
-}
-
 static struct survey survey_new(void) {
     struct survey survey = { .cpu = ggml_backend_cpu_init(), .version = version_of_ggml() };
     CHECK(survey.cpu != NULL, "no CPU backend");

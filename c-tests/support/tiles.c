@@ -114,11 +114,7 @@ static size_t place(const struct division * division) {
         }
     }
     memset(base, 0xa5, used);
-    for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
-        if (t->view_src != NULL) {
-            ggml_backend_view_init(t);
-        }
-    }
+    init_views(ctx);
     return used;
 }
 

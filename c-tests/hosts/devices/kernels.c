@@ -47,14 +47,6 @@ struct tally {
     char      example[256];
 };
 
-static int version_of_ggml(void) {
-    int major = 0;
-    int minor = 0;
-    int patch = 0;
-    CHECK(sscanf(ggml_version(), "%d.%d.%d", &major, &minor, &patch) == 3, "no version: %s", ggml_version());
-    return VERSION(major, minor, patch);
-}
-
 static bool applies(const struct bench * bench, const struct rule * rule) {
     return bench->version >= rule->since && (rule->before == 0 || bench->version < rule->before);
 }
