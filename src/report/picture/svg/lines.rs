@@ -64,8 +64,8 @@ pub fn curve(pen: &mut Pen, panel: &Panel<'_>, row: &Row) {
     pen.line(format_args!("<circle class=\"dot\" cx=\"{}\" cy=\"{y}\" r=\"4\"/>", Px(x)));
     // Centred at the peak, but inside the panel.
     let (anchor, x) = match x {
-        x if x < panel.left + REMARK => ("start", panel.left),
-        x if x > panel.right - REMARK => ("end", panel.right),
+        x if x < panel.left + REMARK => ("left", panel.left),
+        x if x > panel.right - REMARK => ("right", panel.right),
         x => ("middle", x),
     };
     pen.text(&format!("remark {anchor}"), x, row.top - 11.0, &remark(panel, buffer));
