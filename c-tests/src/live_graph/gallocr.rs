@@ -6,7 +6,7 @@ use lastuse::ffi::ggml_gallocr;
 use lastuse::placement::{Bytes, Offset};
 
 use super::limited::LimitedType;
-use super::loaded::{Api, Ggml, Own};
+use super::loaded::{Api, GallocrSizes, Ggml, Own};
 use super::{Allocators, LiveGraph};
 
 /// A graph allocator: ggml's own, or lastuse. Over the CPU's buffer type, or one with a limit.
