@@ -241,8 +241,19 @@ mod tests {
     #[test]
     fn names_are_those_of_the_variables() {
         let names: Vec<String> = SETTINGS.iter().filter(|setting| setting.is_of_process()).map(Setting::name).collect();
-        let expected =
-            ["rules", "effort", "reorder", "budget", "verify", "retain", "capture", "dump_dir", "dump", "accounting"];
+        let expected = [
+            "rules",
+            "effort",
+            "reorder",
+            "budget",
+            "on_demand",
+            "verify",
+            "retain",
+            "capture",
+            "dump_dir",
+            "dump",
+            "accounting",
+        ];
         assert_eq!(names, expected);
         for setting in &SETTINGS {
             assert_eq!(setting.key.variable(), setting.variable);

@@ -269,6 +269,6 @@ mod tests {
     fn each_setting_is_of_allocators_or_of_the_process() {
         let of_allocators = |setting: &&Setting| Settings::default().set(setting.key, OsStr::new("")) == Ok(true);
         let names: Vec<String> = SETTINGS.iter().filter(of_allocators).map(Setting::name).collect();
-        assert_eq!(names, ["rules", "effort", "reorder", "budget", "verify", "retain"]);
+        assert_eq!(names, ["rules", "effort", "reorder", "budget", "on_demand", "verify", "retain"]);
     }
 }
