@@ -94,11 +94,9 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 21] = [
+    const SOURCES: [&str; 19] = [
         "src/abi/process.rs",
-        "src/abi/set_accounting.rs",
         "src/abi/accounting.rs",
-        "src/abi/accounting_report.rs",
         "src/abi/dump.rs",
         "src/abi/inspect.rs",
         "src/abi/context.rs",
@@ -173,7 +171,6 @@ mod bindings {
         "ggml_backend_buft_(name|alloc_buffer|get_alignment|get_max_size|get_alloc_size)",
         "ggml_backend_buft_(alloc_buffer_n|get_alloc_size_n|is_meta|is_host|get_device)",
         "ggml_backend_dev_(type|supports_op|name|description|memory)",
-        "ggml_backend_(name|buffer_is_multi_buffer)",
         "ggml_backend_buffer_(free|get_type|get_base|get_size|get_alignment|get_alloc_size|init_tensor|reset|set_usage)",
         "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|cpu_buffer_type|multi_buffer_alloc_buffer)",
         "ggml_backend_(supports_op|supports_buft|offload_op)",

@@ -129,9 +129,6 @@ enum lastuse_offload_class {
   LASTUSE_OFFLOAD_CLASS_OTHER = 9,
 };
 
-// What devices hold at a moment: made by lastuse_accounting_new.
-struct lastuse_accounting;
-
 // Checks the memory of graphs while a scheduler runs them: made by lastuse_guard_new.
 struct lastuse_guard;
 
@@ -160,51 +157,6 @@ struct lastuse_stats {
   uint64_t captures_written;
   // Graphs that could not be written to a file.
   uint64_t captures_failed;
-};
-
-// Parameters of lastuse_accounting_new.
-struct lastuse_accounting_params {
-  size_t struct_size;
-  // Graphs that were allocated. The buffers that their tensors lie in are counted, with the tensors.
-  struct ggml_cgraph *const *graphs;
-  // The length of graphs.
-  size_t n_graphs;
-  // Contexts of weights and caches, whose buffers are counted, also those that no graph reads.
-  struct ggml_context *const *contexts;
-  // The length of contexts.
-  size_t n_contexts;
-  // Further buffers, in which no tensor of a graph or a context lies.
-  struct ggml_backend_buffer *const *buffers;
-  // The length of buffers.
-  size_t n_buffers;
-  // The scheduler that has allocated the graphs, which knows the backend of each node; or NULL.
-  struct ggml_backend_sched *sched;
-  // The backend that computes the graphs, if there is no scheduler; or NULL.
-  struct ggml_backend *backend;
-};
-
-// The bytes of one device by what they are for: lastuse_accounting_device. weights + kv + compute + other + rounding
-// = total: the bytes that its buffer types were asked for.
-struct lastuse_device_sums {
-  size_t struct_size;
-  // The name of the device, valid until lastuse_accounting_free; "CPU" is the memory of the host.
-  const char *name;
-  // Tensors that are in memory before a graph runs, and that it only reads.
-  size_t weights;
-  // Tensors that are in memory before a graph runs, and that it writes to: caches of keys and values, and states.
-  size_t kv;
-  // Compute buffers.
-  size_t compute;
-  // Everything else.
-  size_t other;
-  // Padding behind tensors, up to the next address that a tensor may have.
-  size_t rounding;
-  // All of these.
-  size_t total;
-  // Bytes that the device says are free; 0 if it says nothing.
-  size_t device_free;
-  // Bytes that the device says it has; 0 if it says nothing.
-  size_t device_total;
 };
 
 // The bytes of one buffer of an allocator: lastuse_gallocr_report.
@@ -576,6 +528,12 @@ bool lastuse_gallocr_set(struct ggml_gallocr *galloc,
 // Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
 void lastuse_string_free(char *string);
 
+// Returns what the devices hold, to the byte, as JSON in the format lastuse-accounting (docs/accounting.md): now or, with
+// at_peak, for each device at the moment when it held the most. Counts the buffers that lastuse has allocated since
+// recording began, those in which tensors of planned graphs lie, and those that are noted. The caller frees the string
+// with lastuse_string_free. Returns NULL if nothing is recorded (lastuse_set: accounting).
+char *lastuse_accounting_json(bool at_peak);
+
 // Notes a buffer that the program has allocated by functions that lastuse does not replace, such as
 // ggml_backend_alloc_buffer or ggml_backend_cpu_buffer_from_ptr. The program also notes when it frees them. asked are
 // the bytes that the buffer type was asked for; is_mapped is true for memory that was made a buffer, such as a mapped
@@ -585,33 +543,6 @@ bool lastuse_buffer_note(struct ggml_backend_buffer *buffer, size_t asked, bool 
 // Notes that the program is about to free a buffer, whether or not it was noted. Returns false if nothing is recorded,
 // or lastuse does not know the layout of this ggml.
 bool lastuse_buffer_note_free(struct ggml_backend_buffer *buffer);
-
-// Returns what the devices hold now, to the byte: the buffers that lastuse has allocated, those that the tensors of
-// the given graphs and contexts lie in, and those that are given; while the process records (lastuse_set: accounting),
-// also what it has recorded. The caller frees it with lastuse_accounting_free. Returns NULL if a buffer in buffers
-// combines several, or if lastuse does not know the layout of this ggml.
-struct lastuse_accounting *lastuse_accounting_new(const struct lastuse_accounting_params *params);
-
-// Returns the number of devices: those on which a buffer is, or was while the process recorded.
-size_t lastuse_accounting_device_count(const struct lastuse_accounting *accounting);
-
-// Fills in the bytes of one device, counted from 0, by what they are for. Returns false if there is no such device.
-bool lastuse_accounting_device(const struct lastuse_accounting *accounting,
-                               size_t device,
-                               struct lastuse_device_sums *report);
-
-// Returns an accounting as text: "txt" for tables of devices, buffers and tensors, "json" for the format
-// lastuse-accounting, "html" for a page, "log" for a line for each tensor. The caller frees the string with
-// lastuse_string_free. Returns NULL if there is no such format.
-char *lastuse_accounting_text(const struct lastuse_accounting *accounting, const char *format);
-
-// Writes an accounting to a file, completely or not at all, in the format of its ending: .txt, .json, .html, .log, or
-// none for tables. "%p" in the name stands for the number of the process. Returns false if the file cannot be written,
-// its ending is unknown, or it exists; a device, such as /dev/stderr, may exist.
-bool lastuse_accounting_write(const struct lastuse_accounting *accounting, const char *path);
-
-// Frees an accounting; does nothing for NULL.
-void lastuse_accounting_free(struct lastuse_accounting *accounting);
 
 // Prepares a graph for lastuse_graph_dump, before it is computed: flags the tensors that will be dumped as outputs, so
 // that no backend leaves out their results, as it may when it fuses a node with the next one. Without this call, files

@@ -27,6 +27,7 @@
 //! - [`graph`]: computation graphs as plain data; live ranges, plans, passes over a graph
 //! - [`offload`]: weights, caches and intermediates on devices, within their budgets
 //! - [`formats`]: files of graphs, plans and placement problems
+//! - [`accounting`]: what every device holds, byte by byte
 //! - [`report`]: tables, pictures and explanations for people, JSON for programs
 //! - [`settings`]: the table of settings
 //! - `ggml`: ggml's types and functions, and the allocator that uses them
@@ -60,6 +61,8 @@ pub mod graph;
 pub mod offload;
 #[forbid(unsafe_code)]
 pub mod formats;
+#[forbid(unsafe_code)]
+pub mod accounting;
 #[forbid(unsafe_code)]
 pub mod report;
 #[forbid(unsafe_code)]

@@ -178,7 +178,7 @@ pub const SETTINGS: [Setting; 14] = [
         value: "FILE",
         default: "none",
         scope: Scope::Process,
-        help: "writes what devices held when they held the most, at the end",
+        help: "writes what devices held when they held the most, as JSON, at the end",
     },
 ];
 

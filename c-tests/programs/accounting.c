@@ -12,6 +12,7 @@
 #include "separate_backends.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define WIDTH 64
@@ -21,40 +22,68 @@
 // Accountings
 // ---------------------------------------------------------------------------------------------------
 
-static struct lastuse_accounting_params no_params(void) {
-    struct lastuse_accounting_params params;
-    memset(&params, 0, sizeof(params));
-    params.struct_size = sizeof(params);
-    return params;
+// The bytes of a device.
+struct sums {
+    size_t weights, kv, compute, other, rounding, total, free, memory;
+};
+
+static void record(const char * path) {
+    CHECK(lastuse_set("accounting", path), "%s", lastuse_last_error());
 }
 
-static struct lastuse_accounting * accounting_of(const struct lastuse_accounting_params * params) {
-    struct lastuse_accounting * accounting = lastuse_accounting_new(params);
-    CHECK(accounting != NULL, "%s", lastuse_last_error());
-    return accounting;
+static char * json_of(bool at_peak) {
+    char * json = lastuse_accounting_json(at_peak);
+    CHECK(json != NULL, "%s", lastuse_last_error());
+    return json;
+}
+
+// The number after a key.
+static size_t number(const char * at, const char * key) {
+    char quoted[32];
+    snprintf(quoted, sizeof(quoted), "\"%s\":", key);
+    at = strstr(at, quoted);
+    CHECK(at != NULL, "no %s", key);
+    return strtoull(at + strlen(quoted), NULL, 10);
 }
 
 // The sums of the device with this name; zeros if there is none. The parts add up to the total.
-static struct lastuse_device_sums sums_of(const struct lastuse_accounting * accounting, const char * device) {
-    struct lastuse_device_sums sums;
-    memset(&sums, 0, sizeof(sums));
-    sums.struct_size = sizeof(sums);
-    for (size_t i = 0; lastuse_accounting_device(accounting, i, &sums); i++) {
+static struct sums sums_in(const char * json, const char * device) {
+    struct sums sums = { 0 };
+    char        start[64];
+    snprintf(start, sizeof(start), "{\"name\":\"%s\",\"description\":", device);
+    const char * at = strstr(json, start);
+    if (at != NULL) {
+        sums = (struct sums) {
+            .weights  = number(at, "weights"),
+            .kv       = number(at, "kv"),
+            .compute  = number(at, "compute"),
+            .other    = number(at, "other"),
+            .rounding = number(at, "rounding"),
+            .total    = number(at, "total"),
+            .free     = number(at, "free"),
+            .memory   = number(at, "memory"),
+        };
         size_t parts = sums.weights + sums.kv + sums.compute + sums.other + sums.rounding;
-        CHECK(parts == sums.total, "%s: the parts are %zu, the total %zu", sums.name, parts, sums.total);
-        if (strcmp(sums.name, device) == 0) {
-            return sums;
-        }
+        CHECK(parts == sums.total, "%s: the parts are %zu, the total %zu", device, parts, sums.total);
     }
-    memset(&sums, 0, sizeof(sums));
     return sums;
 }
 
-static void check_total(const struct lastuse_accounting_params * params, const char * device, size_t counted) {
-    struct lastuse_accounting * accounting = accounting_of(params);
-    struct lastuse_device_sums  sums       = sums_of(accounting, device);
+static struct sums sums_of(bool at_peak, const char * device) {
+    char *      json = json_of(at_peak);
+    struct sums sums = sums_in(json, device);
+    lastuse_string_free(json);
+    return sums;
+}
+
+static void check_total(bool at_peak, const char * device, size_t counted) {
+    struct sums sums = sums_of(at_peak, device);
     CHECK(sums.total == counted, "%s: %zu bytes are accounted, and %zu were asked for", device, sums.total, counted);
-    lastuse_accounting_free(accounting);
+}
+
+static void note_and_free(ggml_backend_buffer_t buffer) {
+    CHECK(lastuse_buffer_note_free(buffer), "%s", lastuse_last_error());
+    ggml_backend_buffer_free(buffer);
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -118,6 +147,7 @@ static void place_in(struct ggml_context * ctx, ggml_backend_buffer_type_t type,
 CASE(sums_are_what_was_asked_for) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "counting", 128, 0);
+    record("on");
     ggml_backend_buffer_type_t type = dummy_buft_type(&dummy);
     struct layer               small = layer_of(1);
     ggml_backend_buffer_t      weights;
@@ -128,20 +158,13 @@ CASE(sums_are_what_was_asked_for) {
     ggml_gallocr_t galloc = ggml_gallocr_new(type);
     CHECK(ggml_gallocr_alloc_graph(galloc, small.graph), "not allocated");
 
-    struct lastuse_accounting_params params = no_params();
-    params.graphs                           = &small.graph;
-    params.n_graphs                         = 1;
-    params.contexts                         = &small.weights;
-    params.n_contexts                       = 1;
-    struct lastuse_accounting * accounting = accounting_of(&params);
-    struct lastuse_device_sums  sums       = sums_of(accounting, "CPU");
+    struct sums sums = sums_of(false, "CPU");
     CHECK(sums.total == dummy.live_bytes, "%zu of %zu", sums.total, dummy.live_bytes);
     size_t read = ggml_nbytes(small.matrix) + ggml_nbytes(small.bias) + ggml_nbytes(small.unread);
     CHECK(sums.weights == read, "%zu bytes of weights, not %zu", sums.weights, read);
     CHECK(sums.kv == ggml_nbytes(small.cache), "%zu bytes of caches", sums.kv);
     CHECK(sums.compute + sums.kv + sums.weights + sums.rounding == sums.total, "nothing else");
-    CHECK(sums.device_total > 0, "the host has memory");
-    lastuse_accounting_free(accounting);
+    CHECK(sums.memory > 0 && sums.free > 0, "the host has memory");
 
     // A larger graph takes a larger buffer.
     size_t       before = dummy.live_bytes;
@@ -150,32 +173,18 @@ CASE(sums_are_what_was_asked_for) {
     place_in(large.weights, type, &more[0]);
     place_in(large.caches, type, &more[1]);
     CHECK(ggml_gallocr_alloc_graph(galloc, large.graph) && dummy.live_bytes > before, "it grows");
-    struct ggml_cgraph * both[] = { small.graph, large.graph };
-    params.graphs               = both;
-    params.n_graphs             = 2;
-    // The addresses of the small graph are those of a buffer that is gone.
-    for (int i = 0; i < small.graph->n_nodes; i++) {
-        small.graph->nodes[i]->buffer = NULL;
-        small.graph->nodes[i]->data   = NULL;
-    }
-    small.input->buffer = NULL;
-    small.input->data   = NULL;
-    check_total(&params, "CPU", dummy.live_bytes);
+    size_t most = dummy.live_bytes;
+    check_total(false, "CPU", most);
 
+    // What is held now shrinks, and the peak stays.
     ggml_gallocr_free(galloc);
-    struct ggml_context * contexts[] = { small.weights, small.caches, large.weights, large.caches };
-    params                           = no_params();
-    params.contexts                  = contexts;
-    params.n_contexts                = 4;
-    check_total(&params, "CPU", dummy.live_bytes);
-    ggml_backend_buffer_free(more[0]);
-    ggml_backend_buffer_free(more[1]);
-    params.n_contexts = 2;
-    check_total(&params, "CPU", dummy.live_bytes);
-    ggml_backend_buffer_free(weights);
-    ggml_backend_buffer_free(caches);
-    params.n_contexts = 0;
-    check_total(&params, "CPU", dummy.live_bytes);
+    check_total(false, "CPU", dummy.live_bytes);
+    ggml_backend_buffer_t all[] = { more[0], more[1], weights, caches };
+    for (int i = 0; i < 4; i++) {
+        note_and_free(all[i]);
+        check_total(false, "CPU", dummy.live_bytes);
+        check_total(true, "CPU", most);
+    }
     CHECK(dummy.live_bytes == 0, "all is freed");
     layer_free(&small);
     layer_free(&large);
@@ -185,6 +194,7 @@ CASE(sums_are_what_was_asked_for) {
 CASE(several_chunks_and_padded_tensors) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "limited", 32, WIDTH * WIDTH * 4 + 96);
+    record("on");
     dummy.extra_bytes                = dummy_row_padding;
     ggml_backend_buffer_type_t type  = dummy_buft_type(&dummy);
     struct layer               layer = layer_of(3 * WIDTH);
@@ -194,20 +204,7 @@ CASE(several_chunks_and_padded_tensors) {
     ggml_gallocr_t galloc = ggml_gallocr_new(type);
     CHECK(ggml_gallocr_alloc_graph(galloc, layer.graph), "not allocated");
     CHECK(dummy.live_buffers > 4, "%zu buffers", dummy.live_buffers);
-    struct lastuse_accounting_params params = no_params();
-    params.graphs                           = &layer.graph;
-    params.n_graphs                         = 1;
-    params.contexts                         = &layer.weights;
-    params.n_contexts                       = 1;
-    check_total(&params, "CPU", dummy.live_bytes);
-
-    // The tensors of the weights are in several buffers, which one combines.
-    params.buffers   = buffers;
-    params.n_buffers = 1;
-    CHECK(lastuse_accounting_new(&params) == NULL, "it would be counted twice");
-    CHECK(strstr(lastuse_last_error(), "buffer 0 combines several") != NULL, "%s", lastuse_last_error());
-    params.buffers = buffers + 1;
-    check_total(&params, "CPU", dummy.live_bytes);
+    check_total(false, "CPU", dummy.live_bytes);
     ggml_gallocr_free(galloc);
     ggml_backend_buffer_free(buffers[0]);
     ggml_backend_buffer_free(buffers[1]);
@@ -215,25 +212,20 @@ CASE(several_chunks_and_padded_tensors) {
 }
 
 // A buffer that the program allocates itself, without tensors.
-CASE(other_buffers_are_counted_when_given) {
+CASE(other_buffers_are_counted_when_noted) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "counting", 32, 0);
+    record("on");
     ggml_backend_buffer_t outputs = ggml_backend_buft_alloc_buffer(dummy_buft_type(&dummy), 1000);
-    struct lastuse_accounting_params params = no_params();
-    check_total(&params, "CPU", 0);
-    params.buffers   = &outputs;
-    params.n_buffers = 1;
-    struct lastuse_accounting * accounting = accounting_of(&params);
-    struct lastuse_device_sums  sums       = sums_of(accounting, "CPU");
+    check_total(false, "CPU", 0);
+    CHECK(lastuse_buffer_note(outputs, 1000, false), "%s", lastuse_last_error());
+    char *      json = json_of(false);
+    struct sums sums = sums_in(json, "CPU");
     CHECK(sums.total == dummy.live_bytes && sums.other == 1000, "%zu, %zu", sums.total, sums.other);
-    CHECK(lastuse_accounting_device_count(accounting) == 1, "one device");
-    struct lastuse_device_sums none;
-    memset(&none, 0, sizeof(none));
-    none.struct_size = sizeof(none);
-    CHECK(!lastuse_accounting_device(accounting, 1, &none), "no second device");
-    CHECK(strstr(lastuse_last_error(), "there is no device 1; there are 1") != NULL, "%s", lastuse_last_error());
-    lastuse_accounting_free(accounting);
-    ggml_backend_buffer_free(outputs);
+    CHECK(strstr(json, "\"buffers\":[{\"id\":1,\"device\":\"CPU\",\"buffer_type\":\"counting\",\"usage\":\"any\",\"mapped\":false,") != NULL,
+          "%s", json);
+    lastuse_string_free(json);
+    note_and_free(outputs);
 }
 
 static enum ggml_backend_dev_type is_gpu(ggml_backend_dev_t dev) {
@@ -279,6 +271,7 @@ struct scheduled {
 
 // Weights on the GPU, caches on the host.
 static void schedule(struct scheduled * it) {
+    record("on");
     two_devices_init(&it->devices);
     it->layer = layer_of(2);
     place_in(it->layer.weights, it->devices.types[0], &it->buffers[0]);
@@ -296,37 +289,38 @@ static void scheduled_free(struct scheduled * it) {
     separate_backends_free(&it->devices);
 }
 
-static struct lastuse_accounting_params params_of(struct scheduled * it) {
-    struct lastuse_accounting_params params = no_params();
-    params.graphs                           = &it->layer.graph;
-    params.n_graphs                         = 1;
-    params.sched                            = it->sched;
-    return params;
-}
-
 CASE(schedulers_with_two_devices) {
     static struct scheduled it;
     schedule(&it);
-    struct lastuse_accounting_params params     = params_of(&it);
-    struct lastuse_accounting *      accounting = accounting_of(&params);
-    struct lastuse_device_sums       gpu        = sums_of(accounting, "GPU0");
-    struct lastuse_device_sums       host       = sums_of(accounting, "CPU");
+    char *      json = json_of(false);
+    struct sums gpu  = sums_in(json, "GPU0");
+    struct sums host = sums_in(json, "CPU");
     CHECK(gpu.total == it.devices.dummies[0].live_bytes, "%zu of %zu", gpu.total, it.devices.dummies[0].live_bytes);
     CHECK(host.total == it.devices.dummies[1].live_bytes, "%zu of %zu", host.total, it.devices.dummies[1].live_bytes);
-    CHECK(gpu.device_free == 12345 && gpu.device_total == 1 << 20, "the numbers of the device");
+    CHECK(gpu.free == 12345 && gpu.memory == 1 << 20, "the numbers of the device");
     CHECK(gpu.kv == 0 && gpu.compute > 0 && gpu.weights >= ggml_nbytes(it.layer.matrix), "weights are on the GPU");
     CHECK(host.kv == ggml_nbytes(it.layer.cache) && host.weights == 0, "the cache is on the host");
+    CHECK(sums_of(false, "GPU0").other == 0, "no other bytes");
 
-    // The node writes into the cache on the host, whichever backend executes it.
-    char * text = lastuse_accounting_text(accounting, "log");
-    CHECK(text != NULL, "%s", lastuse_last_error());
-    char * line = strstr(text, " blk.0.ffn_up.weight: GPU (GPU0) [64, 64, 1, 1] f32, 16384 bytes at 0 of buffer ");
-    CHECK(line != NULL, "%s", text);
-    CHECK(strstr(text, " cache_k_l0: CPU [321, 1, 1, 1] f32, 1284 bytes at 0 of buffer ") != NULL, "%s", text);
-    CHECK(strstr(text, "MUL_MAT on GPU0\n") != NULL, "%s", text);
-    CHECK(strstr(text, " kq-0: CPU KQ ") != NULL, "%s", text);
-    lastuse_string_free(text);
-    lastuse_accounting_free(accounting);
+    // The node writes into the cache on the host, whichever device executes it; the scheduler copies the input.
+    static const char * const parts[] = {
+        "\"name\":\"blk.0.ffn_up.weight\",\"op\":\"NONE\",\"type\":\"f32\",\"ne\":[64,64,1,1],\"class\":\"weights\","
+        "\"bytes\":16384,\"view_of\":null,\"resides\":\"GPU0\",\"buffer_type\":",
+        "\"name\":\"cache_k_l0\",\"op\":\"NONE\",\"type\":\"f32\",\"ne\":[321,1,1,1],\"class\":\"kv\",\"bytes\":1284,"
+        "\"view_of\":null,\"resides\":\"CPU\",\"buffer_type\":",
+        "\"name\":\"k_cache_write-0\",\"op\":\"CPY\",\"type\":\"f32\",\"ne\":[64,1,1,1],\"class\":\"kv\",\"bytes\":256,"
+        "\"view_of\":\"cache_k_l0\",\"resides\":\"CPU\",\"buffer_type\":",
+        "#inp_embd#0\",\"op\":\"NONE\",\"type\":\"f32\",\"ne\":[64,2,1,1],\"class\":\"compute\",\"bytes\":512,"
+        "\"view_of\":null,\"resides\":\"GPU0\",\"buffer_type\":",
+    };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        CHECK(strstr(json, parts[i]) != NULL, "no %s in %s", parts[i], json);
+    }
+    const char * product = strstr(json, "\"op\":\"MUL_MAT\"");
+    CHECK(product != NULL && strstr(product, "\"executes\":\"GPU0\"") != NULL, "%s", json);
+    const char * write = strstr(json, "\"name\":\"k_cache_write-0\"");
+    CHECK(number(write, "offset") == 512, "%s", write);
+    lastuse_string_free(json);
     scheduled_free(&it);
 }
 
@@ -336,8 +330,7 @@ static bool accounts_in_callback(struct ggml_tensor * node, bool ask, void * use
     if (ask) {
         return true;
     }
-    struct lastuse_accounting_params params = params_of(it);
-    check_total(&params, "CPU", it->devices.dummies[1].live_bytes);
+    check_total(false, "CPU", it->devices.dummies[1].live_bytes);
     return true;
 }
 
@@ -349,26 +342,19 @@ CASE(in_a_callback_of_the_scheduler) {
     scheduled_free(&it);
 }
 
-// Measuring allocates nothing, and a graph without memory is not counted.
+// Measuring allocates nothing.
 CASE(nothing_is_held) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "counting", 32, 0);
-    struct layer          layer  = layer_of(1);
-    ggml_gallocr_t        galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
-    struct ggml_cgraph *  empty  = ggml_new_graph(layer.ctx);
-    struct ggml_cgraph *  graphs[] = { layer.graph, empty };
-    struct lastuse_accounting_params params = no_params();
-    size_t                size   = 0;
+    record("on");
+    struct layer   layer  = layer_of(1);
+    ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
+    size_t         size   = 0;
     ggml_gallocr_reserve_n_size(galloc, layer.graph, NULL, NULL, &size);
     CHECK(size > 0 && dummy.counts.alloc_buffer == 0, "it is measured");
-    params.graphs   = graphs;
-    params.n_graphs = 2;
-    struct lastuse_accounting * accounting = accounting_of(&params);
-    CHECK(lastuse_accounting_device_count(accounting) == 0, "nothing is held");
-    char * text = lastuse_accounting_text(accounting, "txt");
-    CHECK(strstr(text, "no buffers were recorded") != NULL, "%s", text);
-    lastuse_string_free(text);
-    lastuse_accounting_free(accounting);
+    char * json = json_of(false);
+    CHECK(strstr(json, "\"devices\":[],\"buffers\":[],\"graphs\":[],\"unread\":[]}") != NULL, "%s", json);
+    lastuse_string_free(json);
     ggml_gallocr_free(galloc);
     layer_free(&layer);
 }
@@ -380,16 +366,8 @@ CASE(nothing_is_held) {
 #define NEURONS 32768
 #define ON_GPU  1024
 
-// The lines of a text that contain a part.
-static int lines_with(const char * text, const char * part) {
-    int count = 0;
-    for (const char * at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) {
-        count++;
-    }
-    return count;
-}
-
-CASE(every_tensor_of_a_split_ffn_has_a_line) {
+CASE(every_tensor_of_a_split_ffn_is_listed) {
+    record("on");
     static struct separate_backends devices;
     two_devices_init(&devices);
     struct ggml_context * host = no_alloc_context(8 * ggml_tensor_overhead());
@@ -418,38 +396,26 @@ CASE(every_tensor_of_a_split_ffn_has_a_line) {
     ggml_backend_sched_t sched = ggml_backend_sched_new(devices.backends, devices.types, BACKENDS, 128, false, false);
     CHECK(ggml_backend_sched_alloc_graph(sched, graph), "not allocated");
 
-    struct lastuse_accounting_params params = no_params();
-    params.graphs                           = &graph;
-    params.n_graphs                         = 1;
-    params.sched                            = sched;
-    struct lastuse_accounting * accounting  = accounting_of(&params);
-    CHECK(sums_of(accounting, "GPU0").total == devices.dummies[0].live_bytes, "the GPU");
-    CHECK(sums_of(accounting, "CPU").total == devices.dummies[1].live_bytes, "the host");
-    char * text = lastuse_accounting_text(accounting, "log");
-    CHECK(strstr(text, "lastuse:                    blk.0.gpu_idx: CPU [32768, 1, 1, 1] i32, 131072 bytes at ") != NULL,
-          "%s", text);
-    CHECK(strstr(text, "lastuse:                 blk.0.gpu_bucket: GPU (GPU0) [1024, 1, 1, 1] i32, 4096 bytes at 0 of") != NULL,
-          "%s", text);
-    CHECK(strstr(text, " gpu_idx (view): CPU [1024, 1, 1, 1] i32, 4096 bytes at 0 of buffer ") != NULL, "%s", text);
-    CHECK(strstr(text, ", view of blk.0.gpu_idx") != NULL, "%s", text);
-    for (int i = 0; i < graph->n_nodes; i++) {
-        char name[GGML_MAX_NAME + 4];
-        snprintf(name, sizeof(name), " %s: ", graph->nodes[i]->name);
-        CHECK(lines_with(text, name) >= 1, "%s has no line in %s", graph->nodes[i]->name, text);
+    char * json = json_of(false);
+    CHECK(sums_in(json, "GPU0").total == devices.dummies[0].live_bytes, "the GPU");
+    CHECK(sums_in(json, "CPU").total == devices.dummies[1].live_bytes, "the host");
+    static const char * const parts[] = {
+        "\"name\":\"blk.0.gpu_idx\",\"op\":\"NONE\",\"type\":\"i32\",\"ne\":[32768,1,1,1],\"class\":\"weights\","
+        "\"bytes\":131072,\"view_of\":null,\"resides\":\"CPU\",",
+        "\"name\":\"blk.0.gpu_bucket\",\"op\":\"NONE\",\"type\":\"i32\",\"ne\":[1024,1,1,1],\"class\":\"weights\","
+        "\"bytes\":4096,\"view_of\":null,\"resides\":\"GPU0\",",
+        "\"name\":\"gpu_idx (view)\",\"op\":\"VIEW\",\"type\":\"i32\",\"ne\":[1024,1,1,1],\"class\":\"weights\","
+        "\"bytes\":4096,\"view_of\":\"blk.0.gpu_idx\",\"resides\":\"CPU\",",
+    };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        CHECK(strstr(json, parts[i]) != NULL, "no %s in %s", parts[i], json);
     }
-    int  lines = lines_with(text, "\n");
-    char processed[64];
-    snprintf(processed, sizeof(processed), "lastuse: tensors processed: %d/%d\n", lines - 2, lines - 2);
-    CHECK(strstr(text, processed) != NULL, "%d lines in %s", lines, text);
-    const char * owners = strstr(text, "non-view tensors processed: ");
-    int          a      = 0;
-    int          b      = 0;
-    CHECK(owners != NULL && sscanf(owners, "non-view tensors processed: %d/%d", &a, &b) == 2 && a == b, "%s", text);
-    CHECK(lines - 2 - a == lines_with(text, ", view of "), "%d of %d", a, lines);
-    CHECK(lines - 2 >= graph->n_nodes + 5, "nodes, weights, indices and the input");
-
-    lastuse_string_free(text);
-    lastuse_accounting_free(accounting);
+    for (int i = 0; i < graph->n_nodes; i++) {
+        char name[GGML_MAX_NAME + 16];
+        snprintf(name, sizeof(name), "{\"name\":\"%s\",\"op\":", graph->nodes[i]->name);
+        CHECK(strstr(json, name) != NULL, "%s is not in %s", graph->nodes[i]->name, json);
+    }
+    lastuse_string_free(json);
     ggml_backend_sched_free(sched);
     ggml_backend_buffer_free(buffers[0]);
     ggml_backend_buffer_free(buffers[1]);
@@ -463,36 +429,55 @@ CASE(every_tensor_of_a_split_ffn_has_a_line) {
 // Files
 // ---------------------------------------------------------------------------------------------------
 
-static void check_refused(struct lastuse_accounting * accounting, const char * path, const char * part) {
-    CHECK(!lastuse_accounting_write(accounting, path), "%s is written", path);
+static void check_refused(const char * path, const char * part) {
+    CHECK(!lastuse_set("accounting", path), "%s is taken", path);
     CHECK(strstr(lastuse_last_error(), part) != NULL, "\"%s\" does not contain \"%s\"", lastuse_last_error(), part);
+    CHECK(lastuse_accounting_json(false) == NULL, "it is recorded");
+    CHECK(strstr(lastuse_last_error(), "lastuse_accounting_json: nothing is recorded: ") != NULL, "%s", lastuse_last_error());
 }
 
-CASE(files_are_written_and_never_overwritten) {
-    struct lastuse_accounting_params params     = no_params();
-    struct lastuse_accounting *      accounting = accounting_of(&params);
-    char                             path[128];
-    static const char * const        endings[] = { "", ".txt", ".json", ".HTML", ".log" };
-    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
-        snprintf(path, sizeof(path), "/tmp/lastuse-accounting-%d%s", (int) getpid(), endings[i]);
-        CHECK(lastuse_accounting_write(accounting, path), "%s", lastuse_last_error());
-        FILE * file = fopen(path, "r");
-        CHECK(file != NULL && fgetc(file) != EOF, "%s is empty", path);
-        fclose(file);
-        check_refused(accounting, path, " exists: name another file");
-        remove(path);
+// Records to a file in a process that forks another one, which writes nothing.
+static void record_in_a_process(const char * path) {
+    if (fork() == 0) {
+        struct dummy_buft dummy;
+        dummy_buft_init(&dummy, "counting", 32, 0);
+        record(path);
+        ggml_backend_buffer_t outputs = ggml_backend_buft_alloc_buffer(dummy_buft_type(&dummy), 1000);
+        CHECK(lastuse_buffer_note(outputs, 1000, false), "%s", lastuse_last_error());
+        if (fork() == 0) {
+            exit(0);
+        }
+        int status = 1;
+        wait(&status);
+        CHECK(status == 0 && access(path, F_OK) != 0, "the process that was forked has written %s", path);
+        exit(0);
     }
-    check_refused(accounting, "/no/such/folder/x.json", "cannot write to /no/such/folder/x.json: ");
-    check_refused(accounting, "/dev/null/x.json", "cannot write to /dev/null/x.json: ");
-    check_refused(accounting, "/tmp/x.xml", "/tmp/x.xml has an unknown ending; expected .txt, .json, .html, .log");
-    CHECK(lastuse_accounting_write(accounting, "/dev/null"), "%s", lastuse_last_error());
-    CHECK(lastuse_accounting_text(accounting, "xml") == NULL, "no such format");
-    CHECK(strstr(lastuse_last_error(), "there is no format \"xml\"; known are txt, json, html, log") != NULL, "%s",
-          lastuse_last_error());
-    CHECK(!lastuse_set("accounting", "/no/such/folder/x.json"), "not recorded");
-    CHECK(strstr(lastuse_last_error(), "lastuse_set: accounting: cannot write to /no/such/folder/x.json: ") != NULL, "%s",
-          lastuse_last_error());
-    lastuse_accounting_free(accounting);
+    int status = 1;
+    wait(&status);
+    CHECK(status == 0, "the process has failed");
+}
+
+CASE(files_are_written_at_the_end_and_never_overwritten) {
+    char path[128];
+    snprintf(path, sizeof(path), "/tmp/lastuse-accounting-%d.json", (int) getpid());
+    record_in_a_process(path);
+    static char text[4096];
+    FILE *      file = fopen(path, "r");
+    CHECK(file != NULL && fread(text, 1, sizeof(text) - 1, file) > 0, "%s is empty", path);
+    fclose(file);
+    CHECK(sums_in(text, "CPU").total == 1000 && text[strlen(text) - 1] == '\n', "%s", text);
+    check_refused(path, " exists: name another file");
+    remove(path);
+    check_refused("/no/such/folder/x.json", "lastuse_set: accounting: cannot write to /no/such/folder/x.json: ");
+    check_refused("/dev/null/x.json", "cannot write to /dev/null/x.json: ");
+    check_refused("/tmp", "/tmp exists: ");
+    static const char * const ends[] = { NULL, "", "off", "0" };
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        record(i % 2 == 0 ? "on" : "/dev/null");
+        lastuse_string_free(json_of(true));
+        record(ends[i]);
+        CHECK(lastuse_accounting_json(true) == NULL, "it is recorded");
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -506,11 +491,11 @@ CASE(recorded_buffers_are_counted) {
     ggml_backend_buffer_type_t type  = dummy_buft_type(&dummy);
     ggml_backend_buffer_t      early = ggml_backend_buft_alloc_buffer(type, 64);
     CHECK(!lastuse_buffer_note(early, 64, false), "nothing is recorded");
-    CHECK(strstr(lastuse_last_error(), "nothing is recorded: set LASTUSE_ACCOUNTING, or call ") != NULL, "%s", lastuse_last_error());
+    CHECK(strstr(lastuse_last_error(), "nothing is recorded: set LASTUSE_ACCOUNTING, or call lastuse_set") != NULL, "%s", lastuse_last_error());
     CHECK(!lastuse_buffer_note_free(early), "nothing is recorded");
     ggml_backend_buffer_free(early);
 
-    CHECK(lastuse_set("accounting", "/dev/null"), "%s", lastuse_last_error());
+    record("/dev/null");
     struct layer          layer = layer_of(2);
     ggml_backend_buffer_t weights;
     ggml_backend_buffer_t caches;
@@ -521,50 +506,22 @@ CASE(recorded_buffers_are_counted) {
     ggml_gallocr_t galloc = ggml_gallocr_new(type);
     CHECK(ggml_gallocr_alloc_graph(galloc, layer.graph), "not allocated");
 
-    struct lastuse_accounting_params params     = no_params();
-    struct lastuse_accounting *      accounting = accounting_of(&params);
-    struct lastuse_device_sums       sums       = sums_of(accounting, "CPU");
+    char *      json = json_of(false);
+    struct sums sums = sums_in(json, "CPU");
     CHECK(sums.total == dummy.live_bytes && sums.other == 1001, "%zu of %zu, %zu", sums.total, dummy.live_bytes, sums.other);
     CHECK(sums.kv == ggml_nbytes(layer.cache), "%zu", sums.kv);
-    char * text = lastuse_accounting_text(accounting, "txt");
-    CHECK(strstr(text, "graph of allocator 1: ") != NULL && strstr(text, "rope_freqs.weight") != NULL, "%s", text);
-    lastuse_string_free(text);
-    lastuse_accounting_free(accounting);
+    CHECK(strstr(json, "\"graphs\":[{\"allocator\":1,\"leafs\":") != NULL, "%s", json);
+    CHECK(strstr(strstr(json, "\"unread\":["), "\"name\":\"rope_freqs.weight\"") != NULL, "%s", json);
+    lastuse_string_free(json);
 
-    CHECK(lastuse_buffer_note_free(outputs), "%s", lastuse_last_error());
-    ggml_backend_buffer_free(outputs);
+    note_and_free(outputs);
     ggml_gallocr_free(galloc);
-    check_total(&params, "CPU", dummy.live_bytes);
-    lastuse_buffer_note_free(weights);
-    ggml_backend_buffer_free(weights);
-    lastuse_buffer_note_free(caches);
-    ggml_backend_buffer_free(caches);
-    check_total(&params, "CPU", 0);
-    CHECK(lastuse_set("accounting", NULL), "%s", lastuse_last_error());
+    check_total(false, "CPU", dummy.live_bytes);
+    note_and_free(weights);
+    note_and_free(caches);
+    check_total(false, "CPU", 0);
+    record(NULL);
     layer_free(&layer);
-}
-
-// The plan of a scheduler is recorded with its copies, and with the device that executes each node.
-CASE(recorded_graphs_of_schedulers_have_devices) {
-    static struct scheduled it;
-    CHECK(lastuse_set("accounting", "/dev/null"), "%s", lastuse_last_error());
-    schedule(&it);
-    ggml_backend_buffer_t outputs = ggml_backend_buft_alloc_buffer(it.devices.types[0], 100);
-    CHECK(lastuse_buffer_note(outputs, 100, false), "%s", lastuse_last_error());
-    struct lastuse_accounting_params params     = no_params();
-    struct lastuse_accounting *      accounting = accounting_of(&params);
-    CHECK(sums_of(accounting, "GPU0").total == it.devices.dummies[0].live_bytes, "the GPU");
-    CHECK(sums_of(accounting, "CPU").total == it.devices.dummies[1].live_bytes, "the host");
-    CHECK(sums_of(accounting, "GPU0").other == 100, "the noted bytes");
-    char * text = lastuse_accounting_text(accounting, "log");
-    CHECK(strstr(text, "MUL_MAT on GPU0\n") != NULL && strstr(text, "#inp_embd#0: GPU (GPU0) ") != NULL, "%s", text);
-    CHECK(strstr(text, " k_cache_write-0: CPU [64, 1, 1, 1] f32, 256 bytes at 512 of buffer ") != NULL, "%s", text);
-    lastuse_string_free(text);
-    lastuse_accounting_free(accounting);
-    CHECK(lastuse_buffer_note_free(outputs), "%s", lastuse_last_error());
-    ggml_backend_buffer_free(outputs);
-    CHECK(lastuse_set("accounting", NULL), "%s", lastuse_last_error());
-    scheduled_free(&it);
 }
 
 #define THREADS 4
@@ -582,8 +539,7 @@ static void * plan_and_free(void * user_data) {
         CHECK(ggml_gallocr_alloc_graph(galloc, layer.graph), "not allocated");
         ggml_gallocr_free(galloc);
         for (int i = 0; i < 2; i++) {
-            lastuse_buffer_note_free(buffers[i]);
-            ggml_backend_buffer_free(buffers[i]);
+            note_and_free(buffers[i]);
         }
         layer_free(&layer);
     }
@@ -593,21 +549,18 @@ static void * plan_and_free(void * user_data) {
 // Threads plan and free while another one queries the memory held.
 CASE(threads_allocate_meanwhile) {
     pthread_t threads[THREADS];
-    CHECK(lastuse_set("accounting", "/dev/null"), "%s", lastuse_last_error());
+    record("on");
     for (int i = 0; i < THREADS; i++) {
         CHECK(pthread_create(&threads[i], NULL, plan_and_free, NULL) == 0, "no thread");
     }
-    struct lastuse_accounting_params params = no_params();
     for (int round = 0; round < 200; round++) {
-        struct lastuse_accounting * accounting = accounting_of(&params);
-        sums_of(accounting, "CPU"); // checks that the parts add up
-        lastuse_accounting_free(accounting);
+        sums_of(round % 2 == 0, "CPU"); // checks that the parts add up
     }
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
     }
-    check_total(&params, "CPU", 0);
-    CHECK(lastuse_set("accounting", NULL), "%s", lastuse_last_error());
+    check_total(false, "CPU", 0);
+    record(NULL);
 }
 
 // A buffer type of the program that uses lastuse when it is asked for its name: it allocates the first time, and frees the
@@ -652,18 +605,13 @@ CASE(buffer_types_may_use_lastuse_when_they_are_asked) {
     ggml_gallocr_t galloc    = ggml_gallocr_new(dummy_buft_type(&using.asked));
     CHECK(ggml_gallocr_alloc_graph(galloc, layer.graph), "not allocated");
     using.asked.type.iface.get_name = uses_lastuse;
-    CHECK(lastuse_set("accounting", "/dev/null"), "%s", lastuse_last_error());
+    record("on");
     CHECK(using.calls > 0, "the type was not asked");
-    int calls = using.calls;
-    for (int round = 0; round < 2; round++) {
-        struct lastuse_accounting_params params = no_params();
-        lastuse_accounting_free(accounting_of(&params));
-        CHECK(using.calls > calls, "the type was not asked again");
-    }
     using.is_busy = true;
-    struct lastuse_accounting_params params = no_params();
-    check_total(&params, "CPU", using.asked.live_bytes + (using.galloc == NULL ? 0 : ggml_gallocr_get_buffer_size(using.galloc, 0)));
-    CHECK(lastuse_set("accounting", NULL), "%s", lastuse_last_error());
+    // The weights and caches of the other graph are found when it is planned; those of the first one are not.
+    size_t unseen = ggml_backend_buffer_get_size(buffers[0]) + ggml_backend_buffer_get_size(buffers[1]);
+    check_total(false, "CPU", using.asked.live_bytes + using.other.live_bytes - unseen);
+    record(NULL);
     ggml_gallocr_free(using.galloc);
     ggml_gallocr_free(galloc);
     for (int i = 0; i < 4; i++) {

@@ -148,21 +148,6 @@ static bool use_offload_item(void * given) {
     return lastuse_offload_add_item(lastuse_offload_new(NULL), given) == 0;
 }
 
-static bool use_accounting_params(void * given) {
-    struct lastuse_accounting * accounting = lastuse_accounting_new(given);
-    lastuse_accounting_free(accounting);
-    return accounting != NULL;
-}
-
-static bool use_device_sums(void * given) {
-    struct ggml_cgraph * graph  = a_graph();
-    ggml_gallocr_t       galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(ggml_gallocr_alloc_graph(galloc, graph), "not allocated");
-    struct lastuse_accounting_params params = { .struct_size = sizeof(params), .graphs = &graph, .n_graphs = 1 };
-    return lastuse_accounting_device(lastuse_accounting_new(&params), 0, given) &&
-           ((struct lastuse_device_sums *) given)->name != NULL;
-}
-
 static bool use_context_params(void * given) {
     struct ggml_context * made = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, given);
     lastuse_context_free(made);
@@ -204,8 +189,6 @@ static const struct sized STRUCTS[] = {
     SIZED(offload_device, reserve, fill_offload_device),
     SIZED(offload_memory, weights_size, NULL),
     SIZED(offload_item, kind, fill_offload_item),
-    SIZED(accounting_params, n_graphs, NULL),
-    SIZED(device_sums, weights, NULL),
     SIZED(context_params, address_space, NULL),
     SIZED(copies_report, removed, NULL),
     SIZED(reorder_report, lower_bound_after, NULL),

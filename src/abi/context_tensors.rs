@@ -75,7 +75,7 @@ unsafe fn allocate(function: &str, ctx: NonNull<ggml_context>, buft: BufferType)
         _ => set_last_error(function, why),
     });
     // SAFETY: live: see "# Safety".
-    unsafe { note_context(ctx, buft) };
+    unsafe { note_context(buft.runtime(), ctx) };
     allocated.unwrap_or(null_mut())
 }
 

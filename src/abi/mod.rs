@@ -29,8 +29,6 @@ mod tallocr;
 // lastuse.h: the process, and what it writes down.
 mod process;
 mod accounting;
-mod accounting_report;
-mod set_accounting;
 mod dump;
 
 // lastuse.h: contexts, tensors and graphs.

@@ -11,7 +11,6 @@
 //! - `plan_file`: plans, "lastuse-plan", and the check of a plan against its graph
 //! - [`csv`]: placement problems
 //! - [`npy`]: arrays of NumPy, for the values of tensors
-//! - `accounting_file`: what devices hold, "lastuse-accounting"
 
 #[cfg(feature = "cli")]
 mod input;
@@ -22,11 +21,7 @@ mod graph_file;
 mod plan_file;
 mod problem_graph;
 pub mod npy;
-mod accounting_file;
 
-pub use accounting_file::accounting_json;
-#[cfg(feature = "cli")]
-pub use accounting_file::{MalformedAccounting, read_accounting};
 #[cfg(feature = "cli")]
 pub use input::Malformed;
 #[cfg(feature = "cli")]

@@ -253,7 +253,6 @@ pub type ggml_backend_buffer_get_usage = unsafe extern "C" fn(buffer: ggml_backe
 pub type ggml_backend_buffer_get_type = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_type_t;
 pub type ggml_backend_buffer_clear = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, value: u8);
 pub type ggml_backend_buffer_reset = unsafe extern "C" fn(buffer: ggml_backend_buffer_t);
-pub type ggml_backend_name = unsafe extern "C" fn(backend: ggml_backend_t) -> *const ::core::ffi::c_char;
 pub type ggml_backend_get_default_buffer_type = unsafe extern "C" fn(backend: ggml_backend_t) -> ggml_backend_buffer_type_t;
 pub type ggml_backend_tensor_get = unsafe extern "C" fn(
     tensor: *const ggml_tensor,
@@ -305,5 +304,4 @@ pub type ggml_backend_multi_buffer_alloc_buffer = unsafe extern "C" fn(
     buffers: *mut ggml_backend_buffer_t,
     n_buffers: usize,
 ) -> ggml_backend_buffer_t;
-pub type ggml_backend_buffer_is_multi_buffer = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> bool;
 pub type ggml_backend_buft_is_meta = unsafe extern "C" fn(buft: ggml_backend_buffer_type_t) -> bool;

@@ -47,7 +47,6 @@ pub use context::{
     ContextMode, ContextOptions, NotLive, NotRealized, PendingTensors, free_context, is_freed, new_context,
     realize_context,
 };
-pub use extensions::accounting::{AccountingRequest, account, note_context};
 pub use extensions::budget::{Budgeted, NotFitted};
 pub use extensions::copies::remove_copies;
 pub use extensions::dependency::depend;
@@ -60,8 +59,9 @@ pub use live::buffer_ref::BufferRef;
 pub use live::buffers::BufferType;
 pub use live::runtime::Runtime;
 pub use live::tensor::{GraphRef, TensorRef};
-pub use observe::accounting::{recorder, write_accounting};
+pub use observe::accounting::recorder;
 pub use observe::capture::captures;
+pub use observe::note_context;
 pub use observe::statistics::totals;
 pub use observe::verify::{MemoryGuard, NextCallback, NotComputed, Verify, Violation, compute_guarded, verify_graph};
 pub use observe::verify::{

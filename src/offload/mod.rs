@@ -7,11 +7,9 @@
 //! - [`planner`]: where each item is, so that no device exceeds its budget
 //! - [`rules`]: where each intermediate is computed and kept, given where the weights are
 //! - [`captured`]: the items of captured graphs, and the compute buffers of an offload plan
-//! - [`accounting`]: what every device holds, byte by byte
 
 pub mod device;
 pub mod item;
 pub mod planner;
 pub mod rules;
 pub mod captured;
-pub mod accounting;

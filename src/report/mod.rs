@@ -1,12 +1,14 @@
 //! Output: tables, pictures, explanations and JSON.
 //!
-//! Uses [`crate::formats`], [`crate::offload`], [`crate::graph`] and [`crate::placement`].
+//! Uses [`crate::accounting`], [`crate::formats`], [`crate::offload`], [`crate::graph`] and [`crate::placement`].
 
 #[cfg(feature = "cli")]
 mod check;
 mod sizes;
 mod table;
 mod xml;
+#[cfg(feature = "cli")]
+mod table;
 #[cfg(feature = "cli")]
 mod compare_table;
 pub mod explain;
@@ -15,6 +17,7 @@ mod run_table;
 mod plan_table;
 mod steps_table;
 mod offload_text;
+#[cfg(feature = "cli")]
 pub mod accounting;
 #[cfg(feature = "cli")]
 pub mod picture;

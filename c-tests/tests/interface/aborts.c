@@ -528,71 +528,6 @@ static void null_scheduler_to_apply_to(const struct allocator_api * api) {
     lastuse_offload_apply(a_placement(), 0, NULL);
 }
 
-static struct lastuse_accounting_params accounting_params(void) {
-    struct lastuse_accounting_params params;
-    memset(&params, 0, sizeof(params));
-    params.struct_size = sizeof(params);
-    return params;
-}
-
-static struct lastuse_accounting * an_accounting(void) {
-    struct lastuse_accounting_params params = accounting_params();
-    return lastuse_accounting_new(&params);
-}
-
-static void null_params_of_accounting(const struct allocator_api * api) {
-    (void) api;
-    lastuse_accounting_new(NULL);
-}
-
-static void accounting_params_without_size(const struct allocator_api * api) {
-    (void) api;
-    struct lastuse_accounting_params params = { 0 };
-    lastuse_accounting_new(&params);
-}
-
-static void null_graphs_of_accounting(const struct allocator_api * api) {
-    (void) api;
-    struct lastuse_accounting_params params = accounting_params();
-    params.n_graphs                         = 1;
-    lastuse_accounting_new(&params);
-}
-
-static void null_among_buffers_of_accounting(const struct allocator_api * api) {
-    (void) api;
-    struct ggml_backend_buffer *     buffers[] = { NULL };
-    struct lastuse_accounting_params params    = accounting_params();
-    params.buffers                             = buffers;
-    params.n_buffers                           = 1;
-    lastuse_accounting_new(&params);
-}
-
-static void null_accounting_to_count(const struct allocator_api * api) {
-    (void) api;
-    lastuse_accounting_device_count(NULL);
-}
-
-static void null_report_of_a_device(const struct allocator_api * api) {
-    (void) api;
-    lastuse_accounting_device(an_accounting(), 0, NULL);
-}
-
-static void device_sums_without_size(const struct allocator_api * api) {
-    (void) api;
-    struct lastuse_device_sums sums = { 0 };
-    lastuse_accounting_device(an_accounting(), 0, &sums);
-}
-
-static void null_format_of_accounting(const struct allocator_api * api) {
-    (void) api;
-    lastuse_accounting_text(an_accounting(), NULL);
-}
-
-static void null_path_of_accounting(const struct allocator_api * api) {
-    (void) api;
-    lastuse_accounting_write(an_accounting(), NULL);
-}
-
 static void null_buffer_to_note(const struct allocator_api * api) {
     (void) api;
     lastuse_buffer_note(NULL, 0, false);
@@ -716,15 +651,6 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_place_of_an_item, "report is NULL"),
     MISTAKE(null_placement_of_buffer_ids, "placement is NULL"),
     MISTAKE(null_scheduler_to_apply_to, "sched is NULL"),
-    MISTAKE(null_params_of_accounting, "params is NULL"),
-    MISTAKE(accounting_params_without_size, "params->struct_size"),
-    MISTAKE(null_graphs_of_accounting, "params->graphs is NULL"),
-    MISTAKE(null_among_buffers_of_accounting, "params->buffers[0] is NULL"),
-    MISTAKE(null_accounting_to_count, "accounting is NULL"),
-    MISTAKE(null_report_of_a_device, "report is NULL"),
-    MISTAKE(device_sums_without_size, "report->struct_size"),
-    MISTAKE(null_format_of_accounting, "format is NULL"),
-    MISTAKE(null_path_of_accounting, "path is NULL"),
     MISTAKE(null_buffer_to_note, "buffer is NULL"),
     MISTAKE(null_buffer_to_note_free, "buffer is NULL"),
     MISTAKE(null_graph_remove_copies, "graph"),

@@ -147,31 +147,8 @@ FAILING(ggml_tallocr_alloc) {
     FAILS(ggml_tallocr_alloc, int, (int) ggml_tallocr_alloc(&tallocr, a_tensor(a_context())), result != GGML_STATUS_SUCCESS);
 }
 
-static struct lastuse_accounting * an_accounting(void) {
-    struct lastuse_accounting_params params = { .struct_size = sizeof(params) };
-    return lastuse_accounting_new(&params);
-}
-
-FAILING(lastuse_accounting_device) {
-    struct lastuse_device_sums sums = { .struct_size = sizeof(sums) };
-    FAILS_WITH_FALSE(lastuse_accounting_device, an_accounting(), 1000, &sums);
-}
-
-FAILING(lastuse_accounting_new) {
-    ggml_backend_buffer_t           parts[2] = { a_buffer(), a_buffer() };
-    ggml_backend_buffer_t           both     = ggml_backend_multi_buffer_alloc_buffer(parts, 2);
-    struct lastuse_accounting_params params  = { .struct_size = sizeof(params) };
-    params.buffers                           = &both;
-    params.n_buffers                         = 1;
-    FAILS_WITH_NULL(lastuse_accounting_new, &params);
-}
-
-FAILING(lastuse_accounting_text) {
-    FAILS_WITH_NULL(lastuse_accounting_text, an_accounting(), "nonsense");
-}
-
-FAILING(lastuse_accounting_write) {
-    FAILS_WITH_FALSE(lastuse_accounting_write, an_accounting(), "/");
+FAILING(lastuse_accounting_json) {
+    FAILS_WITH_NULL(lastuse_accounting_json, false);
 }
 
 FAILING(lastuse_buffer_note) {

@@ -149,7 +149,8 @@ fn graphs_are_captured_and_drawn() {
     let folder = folder("captures");
     let (graphs, page) = (folder.join("graphs"), folder.join("memory.html"));
     let paths = [&graphs, &page].map(|path| path.to_str().expect("UTF-8"));
-    let output = run(&before_model(&["run", "--json", "--capture", paths[0], "--report", paths[1]], &[]));
+    let page_option = format!("--accounting={}", paths[1]);
+    let output = run(&before_model(&["run", "--json", "--capture", paths[0], &page_option], &[]));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let files = fs::read_dir(&graphs).expect("it was made").map(|file| file.expect("it can be read").path());
     let sizes = files.map(|file| {
@@ -167,7 +168,8 @@ fn captures_can_be_compressed_and_drawn() {
     let folder = folder("compressed");
     let (names, page) = (folder.join("graphs/%s.jsonl.gz"), folder.join("memory.html"));
     let paths = [&names, &page].map(|path| path.to_str().expect("UTF-8"));
-    let output = run(&before_model(&["run", "--capture", paths[0], "--report", paths[1]], &[]));
+    let page_option = format!("--accounting={}", paths[1]);
+    let output = run(&before_model(&["run", "--capture", paths[0], &page_option], &[]));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let files: Vec<PathBuf> =
         fs::read_dir(folder.join("graphs")).expect("it was made").flatten().map(|file| file.path()).collect();
@@ -196,11 +198,9 @@ fn operations_that_write_elsewhere_are_named() {
 fn unwritable_output_is_reported_before_the_program_starts() {
     let folder = folder("unwritable");
     let touched = folder.join("touched");
-    for option in
-        [["-o", "/nonexistent/report.txt"], ["--report", "/nonexistent/map.html"], ["--capture", "/dev/null/x"]]
-    {
+    for option in ["--output=/nonexistent/report.txt", "--accounting=/nonexistent/map.html", "--capture=/dev/null/x"] {
         let touch = ["--", "touch", touched.to_str().expect("UTF-8")];
-        let output = run(&[&["run"], &option[..], &touch[..]].concat());
+        let output = run(&[&["run", option], &touch[..]].concat());
         assert_eq!(output.status.code(), Some(FAILED), "{option:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(": cannot be written: "), "{}", stderr(&output));
         assert!(!touched.exists(), "{option:?}");

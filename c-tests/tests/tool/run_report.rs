@@ -79,7 +79,7 @@ fn devices_are_listed_with_weights_caches_and_others() {
     let row = text.lines().skip_while(|line| !line.starts_with("device, MiB ")).nth(1);
     let row: Vec<&str> = row.unwrap_or_else(|| panic!("{text}")).split_whitespace().collect();
     assert_eq!(row.last(), Some(&number(&device["total"]).to_string().as_str()), "{text}");
-    assert!(!text.contains("\nbuffer  device"), "the tables of --report are not asked for:\n{text}");
+    assert!(!text.contains("\nbuffer  device"), "the tables of --accounting are not asked for:\n{text}");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn graphs_of_a_page_are_named_by_program_number_and_tokens() {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("the target folder can be written to");
     let page = folder.join("memory.html");
-    run(&["--report", page.to_str().expect("a path in UTF-8")]);
+    run(&[&format!("--accounting={}", page.display())]);
     let text = fs::read_to_string(&page).expect("it was drawn");
     assert!(
         text.contains("run-report, graph ") && text.contains(": 64 tokens") && !text.contains("written by lastuse"),

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use lastuse::accounting::Accounting;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, GraphPlan};
-use lastuse::offload::accounting::Accounting;
 use lastuse::report::picture::{self, Options, PlanView};
 
 use crate::input::{Input, expanded, shape_of};

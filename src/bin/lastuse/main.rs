@@ -1,6 +1,7 @@
 //! The command-line tool: runs programs with lastuse, plans, explains, draws and checks the memory of captured graphs,
 //! and chooses the neurons that belong on a GPU.
 
+mod accounting;
 mod check;
 mod compare;
 mod convert;
@@ -68,13 +69,14 @@ enum Command {
     Convert(convert::Arguments),
     Offload(offload::Arguments),
     Neurons(neurons::Arguments),
+    Accounting(accounting::Arguments),
     Reach(reach::Arguments),
     Completions(manual::Completions),
     Man(manual::ManPages),
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse_from(run::separated(std::env::args_os())).command {
+    let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Draw(arguments) => draw::run(&arguments),
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Offload(arguments) => offload::run(&arguments),
         Command::Neurons(arguments) => neurons::run(&arguments),
+        Command::Accounting(arguments) => accounting::run(&arguments),
         Command::Reach(arguments) => reach::run(&arguments),
         Command::Completions(arguments) => manual::print_completions(&arguments),
         Command::Man(arguments) => manual::print_pages(&arguments),

@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::log::Level;
+use crate::ggml::observe::accounting::{GraphDraft, plan_bytes, recorder};
 use crate::ggml::observe::events::{BufferEvent, Events, PlannedBufferSizes};
 use crate::ggml::observe::statistics::{LargestPlan, Statistics};
 use crate::ggml::read::ReadGraph;
+use crate::ggml::read::requested::Requested;
 use crate::ggml::refusal::Refusal;
 use crate::graph::{Flags, GraphPlan, TensorId, shape_label};
 use crate::placement::Bytes;
@@ -77,6 +80,8 @@ pub struct Activity {
     reported_plans: u64,
     /// The backend of the graph that was planned last; empty if plans are not reported.
     graph: String,
+    /// The graph with the largest plan so far, until its chunks are allocated, for the accounting of the process.
+    accounted: Option<Box<GraphDraft>>,
 }
 
 impl Activity {
@@ -85,13 +90,16 @@ impl Activity {
         if let Some(events) = events {
             events.write_start();
         }
-        Self { runtime, events, statistics: Statistics::new(buffers), reported_plans: 0, graph: String::new() }
+        Self::with(runtime, events, Statistics::new(buffers))
     }
 
     /// Creates the activity of an allocator for a single measurement, which is neither reported nor counted.
     pub fn unreported(runtime: &'static Runtime, buffers: usize) -> Self {
-        let statistics = Statistics::uncounted(buffers);
-        Self { runtime, events: None, statistics, reported_plans: 0, graph: String::new() }
+        Self::with(runtime, None, Statistics::uncounted(buffers))
+    }
+
+    fn with(runtime: &'static Runtime, events: Option<&'static Events>, statistics: Statistics) -> Self {
+        Self { runtime, events, statistics, reported_plans: 0, graph: String::new(), accounted: None }
     }
 
     /// Returns the number of the allocator in its process; 0 if it is not counted.
@@ -139,6 +147,27 @@ impl Activity {
             by_ggml: by_ggml.map(|sizes| sizes[buffer]),
         });
         self.statistics.record_plan(plans);
+    }
+
+    /// Describes a planned graph for the accounting of the process, if no plan of this allocator was larger.
+    pub fn account_plan(
+        &mut self,
+        types: &[BufferType],
+        reading: &ReadGraph<'_>,
+        requested: &Requested,
+        plan: &GraphPlan,
+    ) {
+        let number = self.number();
+        if recorder().is_recording() && number > 0 && recorder().takes_graph(number, plan_bytes(plan)) {
+            self.accounted = GraphDraft::new(number, types, reading, requested, plan).map(Box::new);
+        }
+    }
+
+    /// Adds the graph to the accounting, once its chunks are allocated; forgets it if they cannot be.
+    pub fn account_chunks(&mut self, chunks: Option<&Chunks>) {
+        if let (Some(draft), Some(chunks)) = (self.accounted.take(), chunks) {
+            recorder().note_graph(self.runtime, *draft, |address| chunks.at(address).as_ptr().addr() as u64);
+        }
     }
 
     /// Notes the bytes held after a plan for `counts` leafs and nodes was selected. Reports the plan and the buffers,
@@ -211,6 +240,7 @@ impl Activity {
 
 impl Drop for Activity {
     fn drop(&mut self) {
+        recorder().note_allocator_freed(self.number());
         if let Some(events) = self.events {
             events.write_free(self.statistics.number);
         }

@@ -5,7 +5,7 @@
 //! either, [`passes`] may change the graph, where the program's user asks for it. Then [`serve`] searches the [`plan_cache`]
 //! for a plan; if there is none, the [`planner`] reads and plans the graph with the tensors to retain ([`retention`]) for the
 //! buffers ([`types`]), and the plan is cached. [`chunks`] of memory are allocated, [`assign`] writes addresses into tensors.
-//! After that, [`activity`] reports the work, and [`accounted`] the plan to the accounting of the process.
+//! After that, [`activity`] reports the work, also to the accounting of the process.
 //!
 //! - [`tag`]: what distinguishes an allocator of lastuse from ggml's own
 //! - [`kernels`]: the placement that costs a device least
@@ -26,7 +26,6 @@ mod tiling;
 mod passes;
 mod assign;
 mod activity;
-mod accounted;
 mod serve;
 mod inspect;
 mod dedicate;
@@ -48,7 +47,6 @@ use crate::ggml::process::settings::{Settings, settings};
 use crate::ggml::refusal::Refusal;
 use crate::graph::{BufferPlan, RuleSetting};
 use crate::placement::{Bytes, Effort};
-use accounted::AccountedPlan;
 use activity::{Activity, Required};
 use chunks::Chunks;
 use passes::Passes;
@@ -67,13 +65,12 @@ pub struct Allocator {
     tag: Tag,
     planner: Planner,
     chunks: Chunks,
-    /// After the chunks, which are freed first.
-    accounted: AccountedPlan,
     /// Requirements of the latest plan for each buffer.
     required: Vec<Required>,
     plans: PlanCache,
     /// What changes graphs before they are planned.
     passes: Option<Box<Passes>>,
+    /// After the chunks, which are freed first: the accounting has the graph as long as they exist.
     activity: Activity,
     verifier: Verifier,
     dedicated: DedicatedBuffers,
@@ -108,7 +105,6 @@ impl Allocator {
             tag: Tag::new(),
             planner,
             chunks: Chunks::none(buffers),
-            accounted: AccountedPlan::new(activity.number()),
             required: vec![Required::default(); buffers],
             plans: PlanCache::none(),
             passes: Passes::new(&settings, activity.are_events_requested()),

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use crate::ggml::context::PendingTensors;
 use crate::ggml::live::tensor::GraphRef;
-use crate::ggml::observe::accounting::recorder;
 use crate::ggml::observe::capture::captures;
 use crate::ggml::read::ReadGraph;
 use crate::ggml::read::requested::Requested;
@@ -217,9 +216,7 @@ impl Allocator {
         let by_ggml = is_compared.then(|| self.ggml_alloc_sizes(graph, &reading, &requested));
         self.activity.note_plan(&plan, by_ggml.flatten().as_deref());
         self.activity.note_graph(&reading);
-        if recorder().is_recording() {
-            self.accounted.take(self.planner.types.types(), graph, &reading, &requested, &plan);
-        }
+        self.activity.account_plan(self.planner.types.types(), &reading, &requested, &plan);
         self.plans.make_room(&mut self.planner.workspace);
         let are_nodes_listed_once = reading.graph.nodes().windows(2).all(|pair| pair[0] + 1 == pair[1]);
         let is_exact = !self.planner.types.are_sizes_by_layout() || !are_nodes_listed_once;
@@ -246,10 +243,7 @@ impl Allocator {
     fn allocate_chunks(&mut self) -> Result<(), Refusal> {
         let counts = self.plans.current().map(|plan| [plan.graph.leafs().len(), plan.graph.nodes().len()]);
         let done = self.grow_chunks();
-        match &done {
-            Ok(()) => self.accounted.tell(&self.chunks),
-            Err(_) => self.accounted.forget(),
-        }
+        self.activity.account_chunks(done.is_ok().then_some(&self.chunks));
         let Self { planner, chunks, required, .. } = self;
         self.activity.note_buffers(chunks.total(), counts, || buffer_states(&planner.types, chunks, required));
         done

@@ -1,9 +1,8 @@
 //! Features beyond `ggml-alloc.h`: dependencies between nodes, reordering, recomputation, computing in tiles,
-//! removal of copies, accounting.
+//! removal of copies.
 
 pub mod dependency;
 pub mod dump;
-pub mod accounting;
 pub mod compute_buffer;
 pub mod budget;
 pub mod apply;

@@ -80,7 +80,6 @@ functions! {
         ggml_version ggml_op_desc ggml_type_name ggml_log_get ggml_log_set ggml_backend_cpu_buffer_type
         ggml_backend_buft_get_device ggml_backend_dev_type ggml_backend_dev_supports_op ggml_backend_buft_is_host
         ggml_backend_dev_name ggml_backend_dev_description ggml_backend_dev_memory
-        ggml_backend_name ggml_backend_buffer_is_multi_buffer
         ggml_backend_buft_alloc_buffer_n ggml_backend_buft_get_alloc_size_n
         ggml_backend_buffer_get_usage ggml_backend_buffer_is_host ggml_backend_buffer_clear ggml_backend_tensor_memset
         ggml_backend_graph_compute ggml_graph_view

@@ -1,7 +1,6 @@
 //! The live buffers that lastuse owns, and who wants to know of each buffer that it allocates.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::OnceLock;
 
 use crate::placement::Bytes;
@@ -21,14 +20,13 @@ pub struct OwnedBuffer {
     pub asked: Bytes,
 }
 
-/// The callback for each buffer that lastuse allocates. It does not allocate any itself.
-pub trait BufferListener: Sync {
-    /// Lastuse has allocated a buffer.
-    fn allocated(&self, owned: &OwnedBuffer);
-    /// Lastuse has set what ggml says that a buffer is used for.
-    fn used(&self, buffer: &OwnedBuffer);
+/// The callbacks for each buffer that lastuse allocates. They do not allocate any themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferListener {
+    /// Lastuse has allocated a buffer, or, where the second argument is false, has set what ggml says that it is used for.
+    pub noted: fn(&OwnedBuffer, bool),
     /// Lastuse is about to free the buffer at this address.
-    fn freed(&self, address: usize);
+    pub freed: fn(usize),
 }
 
 /// The buffers, and which of them are visited.
@@ -42,10 +40,10 @@ struct Owned {
 
 static OWNED: Lock<Owned> = Lock::new(Owned { buffers: BTreeMap::new(), visits: Vec::new() });
 
-static LISTENER: OnceLock<&'static dyn BufferListener> = OnceLock::new();
+static LISTENER: OnceLock<BufferListener> = OnceLock::new();
 
-/// Sets the callback; only the first call has an effect.
-pub fn listen(listener: &'static dyn BufferListener) {
+/// Sets the callbacks; only the first call has an effect.
+pub fn listen(listener: BufferListener) {
     let _ = LISTENER.set(listener);
 }
 
@@ -96,7 +94,7 @@ fn this_thread() -> libc::pthread_t {
 pub fn note_allocated(new: OwnedBuffer) {
     OWNED.lock().buffers.insert(new.buffer.as_ptr().addr(), new);
     if let Some(listener) = LISTENER.get() {
-        listener.allocated(&new);
+        (listener.noted)(&new, true);
     }
 }
 
@@ -104,7 +102,7 @@ pub fn note_allocated(new: OwnedBuffer) {
 pub fn note_used(buffer: BufferRef) {
     let known = OWNED.lock().buffers.get(&buffer.as_ptr().addr()).copied();
     if let (Some(listener), Some(known)) = (LISTENER.get(), known) {
-        listener.used(&known);
+        (listener.noted)(&known, false);
     }
 }
 
@@ -112,7 +110,7 @@ pub fn note_used(buffer: BufferRef) {
 pub fn note_freed(buffer: BufferRef) {
     note_given(buffer);
     if let Some(listener) = LISTENER.get() {
-        listener.freed(buffer.as_ptr().addr());
+        (listener.freed)(buffer.as_ptr().addr());
     }
 }
 
@@ -123,11 +121,5 @@ pub fn note_given(buffer: BufferRef) {
     let is_visited = || OWNED.lock().visits.iter().any(|&(at, thread)| at == address && thread != this_thread());
     while is_visited() {
         std::thread::yield_now();
-    }
-}
-
-impl fmt::Debug for dyn BufferListener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BufferListener")
     }
 }

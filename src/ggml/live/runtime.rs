@@ -130,7 +130,7 @@ fn number(version: &str) -> Option<[u32; 3]> {
 ///
 /// # Safety
 /// `string` is null, or ends in NUL.
-pub(super) unsafe fn text(string: *const std::ffi::c_char) -> String {
+pub unsafe fn text(string: *const std::ffi::c_char) -> String {
     if string.is_null() {
         return String::new();
     }

@@ -12,8 +12,6 @@ pub mod fingerprint;
 pub mod memory;
 pub mod snapshot;
 
-use std::collections::HashMap;
-
 use crate::graph::{BufferIndex, Flags, Graph, Operation, Tensor, TensorId, View};
 use crate::placement::Bytes;
 
@@ -51,11 +49,6 @@ impl ReadGraph<'_> {
         let mut tensors = self.tensors;
         tensors.clear();
         workspace.reuse_lists(self.graph, tensors.into_iter().map(TensorRef::address).collect(), self.ops);
-    }
-
-    /// Returns the ids by the addresses of the tensors.
-    pub fn ids_by_address(&self) -> HashMap<usize, TensorId> {
-        (0..).zip(&self.tensors).map(|(id, tensor)| (tensor.address(), id)).collect()
     }
 
     /// Returns the sizes of all tensors if they depend on the layout alone in all `types`. [`ReadGraph::alloc_size`] returns

@@ -1,11 +1,13 @@
-//! Tables, lines and pages of an accounting.
+//! Tables of an accounting, as text and on a page.
 
-use crate::offload::accounting::{
-    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, DeviceMemory, Location,
-    MemoryClass, Steps, Sums,
+use crate::accounting::{
+    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, Location, MemoryClass,
+    Steps, Sums,
 };
 
-use super::{AccountingFormat, accounting_summary};
+use super::{accounting_html, accounting_summary, accounting_text};
+
+const DEVICES: [&str; 2] = ["CPU", "GPU0"];
 
 fn tensor(name: &str, ne: [i64; 4], device: usize, offset: Option<u64>) -> AccountedTensor {
     AccountedTensor {
@@ -16,7 +18,7 @@ fn tensor(name: &str, ne: [i64; 4], device: usize, offset: Option<u64>) -> Accou
         class: MemoryClass::Weights,
         bytes: 4096,
         view_of: None,
-        device: Some(device),
+        resides: Some(DEVICES[device].to_owned()),
         buffer_type: Some("CPU".to_owned()),
         location: offset.map(|offset| Location { buffer: 1, offset }),
         steps: Some(Steps { first: 2, last: 7 }),
@@ -29,16 +31,17 @@ fn example() -> Accounting {
         name: name.to_owned(),
         description: format!("the <{name}>"),
         kind: kind.to_owned(),
-        memory: (kind == "gpu").then_some(DeviceMemory { free: 100, total: 400 }),
+        free: (kind == "gpu").then_some(100),
+        memory: (kind == "gpu").then_some(400),
         sums,
     };
     let sums = [Sums { weights: 4000, rounding: 96, ..Sums::default() }, Sums { compute: 300, ..Sums::default() }];
-    let buffer = |id: u64, device: usize, is_mapped| AccountedBuffer {
+    let buffer = |id: u64, device: usize, mapped| AccountedBuffer {
         id,
-        device,
+        device: DEVICES[device].to_owned(),
         buffer_type: "CPU".to_owned(),
         usage: BufferUsage::Weights,
-        is_mapped,
+        mapped,
         asked: sums[device].total(),
         bytes: sums[device].total(),
         sums: sums[device],
@@ -46,7 +49,7 @@ fn example() -> Accounting {
     let view = AccountedTensor {
         view_of: Some("Kcur-0".to_owned()),
         location: None,
-        device: None,
+        resides: None,
         buffer_type: None,
         steps: None,
         ..tensor("Kcur-0 (view)", [4, 4, 1, 1], 1, None)
@@ -68,24 +71,9 @@ fn example() -> Accounting {
         ggml: "0.26.0".to_owned(),
         devices: vec![device("CPU", "cpu", sums[0]), device("GPU0", "gpu", sums[1])],
         buffers: vec![buffer(1, 0, true), buffer(2, 1, false)],
-        graphs: vec![AccountedGraph { allocator: Some(1), leafs: 2, nodes: 2, tensors }],
+        graphs: vec![AccountedGraph { allocator: 1, leafs: 2, nodes: 2, tensors }],
         unread: vec![tensor("spare", [1, 1, 1, 1], 0, Some(128))],
     }
-}
-
-#[test]
-fn lines_have_every_tensor_with_its_shape() {
-    let text = AccountingFormat::Lines.format(&example());
-    let expected = "\
-lastuse:                    blk.0.gpu_idx: CPU [32768, 1, 1, 1] i32, 4096 bytes at 0 of buffer 1 (CPU), steps 2-7
-lastuse:                 blk.0.gpu_bucket: GPU (GPU0) [1024, 1, 1, 1] i32, 4096 bytes at 64 of buffer 1 (CPU), steps 2-7
-lastuse:                    Kcur-0 (view): CPU KQ [4, 4, 1, 1] i32, 4096 bytes in no buffer, view of Kcur-0
-lastuse:                         ffn\u{fffd}<up>: GPU (GPU0) [4, 4, 1, 1] i32, 4096 bytes at 64 of buffer 1 (CPU), steps 2-7, MUL_MAT on GPU0
-lastuse:                            spare: CPU [1, 1, 1, 1] i32, 4096 bytes at 128 of buffer 1 (CPU), steps 2-7
-lastuse: non-view tensors processed: 4/4
-lastuse: tensors processed: 5/5
-";
-    assert_eq!(text, expected);
 }
 
 #[test]
@@ -101,26 +89,34 @@ buffer  device  type  usage    weights  kv  compute  other  rounding  total
 2       GPU0    CPU   weights        0   0      300      0         0    300
 ";
     assert_eq!(accounting_summary(&example()), expected);
-    let text = AccountingFormat::Text.format(&example());
+    let text = accounting_text(&example());
     assert!(text.starts_with(expected), "{text}");
-    assert!(text.contains("\ngraph of allocator 1: 2 leafs, 2 nodes\ntensor "), "{text}");
     assert!(text.contains("\ntensors that no graph has\n"), "{text}");
     assert_eq!(accounting_summary(&Accounting::default()), "no buffers were recorded\n");
 }
 
 #[test]
-fn names_are_escaped_on_the_page() {
-    let page = AccountingFormat::Html.format(&example());
-    assert!(page.contains("ffn &lt;up&gt;") && page.contains("the &lt;CPU&gt;") && !page.contains("<up>"), "{page}");
-    assert!(page.contains("title=\"weights: 4000 bytes\"") && page.ends_with("</html>\n"), "{page}");
-    assert!(!page.contains("<script") && !page.contains("http"), "{page}");
+fn every_tensor_has_a_row_with_its_shape_and_place() {
+    let expected = "
+graph of allocator 1: 2 leafs, 2 nodes
+tensor            view of  class    op       elements              executes  resides  type  buffer  offset  bytes  steps
+blk.0.gpu_idx     -        weights  NONE     i32 [32768, 1, 1, 1]  -         CPU      CPU        1       0   4096    2-7
+blk.0.gpu_bucket  -        weights  NONE     i32 [1024, 1, 1, 1]   -         GPU0     CPU        1      64   4096    2-7
+Kcur-0 (view)     Kcur-0   weights  NONE     i32 [4, 4, 1, 1]      -         -        -          -       -   4096      -
+ffn\u{fffd}<up>          -        compute  MUL_MAT  i32 [4, 4, 1, 1]      GPU0      GPU0     CPU        1      64   4096    2-7
+";
+    let text = accounting_text(&example());
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
-fn formats_have_words() {
-    for format in AccountingFormat::ALL {
-        assert_eq!(AccountingFormat::with_word(format.word()), Some(format));
-    }
-    assert_eq!(AccountingFormat::with_word("JSON"), Some(AccountingFormat::Json));
-    assert_eq!(AccountingFormat::with_word("xml"), None);
+fn names_are_escaped_on_the_page() {
+    let part = accounting_html(&example());
+    assert!(
+        part.contains("ffn\u{fffd}&lt;up&gt;") && part.contains("the &lt;CPU&gt;") && !part.contains("<up>"),
+        "{part}"
+    );
+    assert!(part.contains("title=\"weights: 4000 bytes\"") && part.ends_with("</div>\n"), "{part}");
+    assert!(part.contains("<td class=\"n\" title=\"4096 bytes\">4.00 KiB</td>"), "{part}");
+    assert!(!part.contains("<script") && !part.contains("http"), "{part}");
 }

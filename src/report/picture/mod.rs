@@ -18,9 +18,9 @@ mod svg;
 #[cfg(test)]
 mod tests;
 
+use crate::accounting::Accounting;
 use crate::graph::GraphPlan;
 use crate::graph::snapshot::Snapshot;
-use crate::offload::accounting::Accounting;
 use scene::Scene;
 
 pub use html::html;

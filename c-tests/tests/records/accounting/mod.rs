@@ -1,4 +1,4 @@
-//! The memory of devices, for whole programs: `lastuse run --report`, `LASTUSE_ACCOUNTING`, the schema of the files.
+//! The memory of devices, for whole programs: `lastuse run --accounting`, `lastuse accounting`, `LASTUSE_ACCOUNTING`, the schema of the files.
 
 mod schema;
 mod environment;

@@ -1,4 +1,4 @@
-//! `lastuse run --report`: tables, JSON, pages and lines of programs that know nothing of lastuse.
+//! `lastuse run --accounting` and `lastuse accounting`: tables, JSON and pages of programs that know nothing of lastuse.
 
 use std::fs;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ fn bytes(value: &Value) -> u64 {
 /// Everything that the program asks for is counted, although it frees it before it exits.
 fn largest_moment_is_what_was_asked_for(package: Package, label: &str) {
     let program = own_buffers(package, label);
-    let output = run(&["run", "--report", "--json", "--", path_of(&program)]);
+    let output = run(&["run", "--accounting", "--json", path_of(&program)]);
     assert_eq!(output.status.code(), Some(0), "{}", tool::stderr(&output));
     let printed = tool::stdout(&output);
     let report: Value = serde_json::from_str(tool::stderr(&output)).expect("JSON");
@@ -106,7 +106,8 @@ fn everything_that_ggml_0_9_5_is_asked_for_is_counted() {
 fn language_model_keeps_its_results_and_its_weights_are_counted() {
     let program = llama_style::build("accounted-model", Package::LlamaCpp, Linked::SharedGgml);
     let page = folder("model").join("memory.html");
-    let arguments = ["run", "--report", page.to_str().expect("UTF-8"), "--json", "--", path_of(&program)];
+    let option = format!("--accounting={}", page.display());
+    let arguments = ["run", &option, "--json", path_of(&program)];
     let output = run(&[&arguments[..], llama_style::SMALL].concat());
     assert_eq!(output.status.code(), Some(0), "{}", tool::stderr(&output));
     let alone = support::passes(&program, llama_style::SMALL);
@@ -131,10 +132,9 @@ fn tables_are_printed_and_files_follow_their_endings() {
     for (name, part) in [
         ("tensors.txt", "graph of allocator 1: 3 leafs, 3 nodes\n"),
         ("tensors.json", "\"format\":\"lastuse-accounting\""),
-        ("tensors.log", "lastuse: tensors processed: "),
     ] {
         let file = folder.join(name);
-        let output = run(&["run", "--report", file.to_str().expect("UTF-8"), "--", path_of(&program)]);
+        let output = run(&["run", &format!("--accounting={}", file.display()), path_of(&program)]);
         assert_eq!(output.status.code(), Some(0), "{}", tool::stderr(&output));
         let tables = tool::stderr(&output);
         assert!(tables.contains("\ndevice  weights ") && tables.contains("\nbuffer  device  type "), "{tables}");
@@ -145,25 +145,33 @@ fn tables_are_printed_and_files_follow_their_endings() {
             assert_follows_schema(&serde_json::from_str(&text).expect("JSON"));
         }
     }
-    let log = fs::read_to_string(folder.join("tensors.log")).expect("it was written");
-    let processed = log.lines().last().and_then(|line| line.rsplit(' ').next()).and_then(|last| last.split_once('/'));
-    assert!(processed.is_some_and(|(some, all)| some == all && some != "0"), "{log}");
-    assert!(
-        log.contains("lastuse:                           weight: CPU [128, 128, 1, 1] f32, 65536 bytes at 0 of buffer")
-    );
+    let text = fs::read_to_string(folder.join("tensors.txt")).expect("it was written");
+    let weight = text.lines().find(|line| line.starts_with("weight ")).unwrap_or_else(|| panic!("{text}"));
+    assert!(weight.contains(" f32 [128, 128, 1, 1] ") && weight.contains(" 65536 "), "{weight}");
+    // The same tables are made of the JSON later.
+    let file = folder.join("tensors.json");
+    let file = file.to_str().expect("UTF-8");
+    let later = run(&["accounting", "--tensors", file]);
+    assert_eq!(tool::stdout(&later).lines().count(), text.lines().count(), "{}", tool::stdout(&later));
+    let summary = run(&["accounting", file, file]);
+    assert!(tool::stdout(&summary).starts_with("process "), "{}", tool::stdout(&summary));
+    assert_eq!(tool::stdout(&summary).matches("\nbuffer  device  type ").count(), 2, "{}", tool::stdout(&summary));
+    let malformed = run(&["accounting", folder.join("tensors.txt").to_str().expect("UTF-8")]);
+    assert_eq!(malformed.status.code(), Some(1));
+    assert!(tool::stderr(&malformed).contains("tensors.txt: not an accounting of lastuse: "), "{}", tool::stderr(&malformed));
 }
 
 #[test]
 fn programs_without_an_end_or_without_ggml_have_no_devices() {
     let program = own_buffers(Package::LlamaCpp, "-killed");
-    let output = run(&["run", "--report", "--", path_of(&program), "kill"]);
+    let output = run(&["run", "--accounting", path_of(&program), "kill"]);
     assert_eq!(output.status.code(), Some(128 + 9), "{}", tool::stderr(&output));
     assert!(
         tool::stderr(&output).contains("devices: no process has written what they held"),
         "{}",
         tool::stderr(&output)
     );
-    let output = run(&["run", "--report", "--json", "--", "true"]);
+    let output = run(&["run", "--accounting", "--json", "true"]);
     let report: Value = serde_json::from_str(tool::stderr(&output)).expect("JSON");
     assert_eq!(report["accounting"], Value::Array(Vec::new()));
     let output = run(&["run", "--json", "--", "true"]);
@@ -174,7 +182,7 @@ fn programs_without_an_end_or_without_ggml_have_no_devices() {
 #[test]
 fn unwritable_files_are_reported_before_the_program_starts() {
     let program = own_buffers(Package::LlamaCpp, "-unwritable");
-    let output = run(&["run", "--report", "/nonexistent/tensors.json", "--", path_of(&program)]);
+    let output = run(&["run", "--accounting=/nonexistent/tensors.json", path_of(&program)]);
     assert_eq!(output.status.code(), Some(FAILED));
     assert!(
         tool::stderr(&output).contains("/nonexistent/tensors.json: cannot be written"),

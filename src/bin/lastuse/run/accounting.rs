@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use lastuse::formats::read_accounting;
-use lastuse::offload::accounting::{AccountedDevice, Accounting, Sums};
-use lastuse::report::accounting::{AccountingFormat, accounting_summary, devices_in_mib};
+use lastuse::accounting::{AccountedDevice, Accounting, Sums, read_accounting};
+use lastuse::report::accounting::{accounting_summary, accounting_text, devices_in_mib};
 use serde_json::{Value, json};
 
 use crate::launch::NotStarted;
@@ -15,41 +14,26 @@ pub struct Accountings {
     folder: PathBuf,
 }
 
-/// What `--report` writes.
-pub enum Report {
-    /// Nothing but the tables.
-    Tables,
-    /// A page with pictures of the graphs.
-    Page(Output),
-    /// The accounting alone.
-    Accounting(AccountingFormat, Output),
+/// What a file of `--accounting` has.
+#[derive(Clone, Copy)]
+pub enum Form {
+    /// Pictures of the graphs, and the tables.
+    Page,
+    /// The files that the processes have written.
+    Json,
+    /// The tables.
+    Text,
 }
 
-impl Report {
-    /// Opens the file that `--report` names, if any. The ending selects the format.
-    pub fn open(file: Option<&Path>) -> Result<Self, NotStarted> {
-        let Some(file) = file else { return Ok(Self::Tables) };
-        let format = by_ending(file, &ENDINGS).map_err(|why| NotStarted::failed(format!("--report: {why}")))?;
-        let output = Output::open(file).map_err(NotStarted::failed)?;
-        match format {
-            AccountingFormat::Html => Ok(Self::Page(output)),
-            format => Ok(Self::Accounting(format, output)),
-        }
-    }
-}
+/// The endings of files that `--accounting` writes.
+const ENDINGS: [(&str, Form); 4] =
+    [(".html", Form::Page), (".htm", Form::Page), (".json", Form::Json), (".txt", Form::Text)];
 
-/// The endings of files that `--report` writes.
-const ENDINGS: [(&str, AccountingFormat); 5] = [
-    (".html", AccountingFormat::Html),
-    (".htm", AccountingFormat::Html),
-    (".json", AccountingFormat::Json),
-    (".txt", AccountingFormat::Text),
-    (".log", AccountingFormat::Lines),
-];
-
-/// Returns whether `--report` writes files with such a name.
-pub fn names_report(file: &Path) -> bool {
-    by_ending(file, &ENDINGS).is_ok()
+/// Opens the file that `--accounting` names, if any. The ending selects the form.
+pub fn open(file: Option<&Path>) -> Result<Option<(Form, Output)>, NotStarted> {
+    let Some(file) = file else { return Ok(None) };
+    let form = by_ending(file, &ENDINGS).map_err(|why| NotStarted::failed(format!("--accounting: {why}")))?;
+    Ok(Some((form, Output::open(file).map_err(NotStarted::failed)?)))
 }
 
 impl Accountings {
@@ -71,12 +55,8 @@ impl Accountings {
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", self.folder.display());
         let entries: Result<Vec<_>, _> = std::fs::read_dir(&self.folder).map_err(|error| failed(&error))?.collect();
         let files = entries.map_err(|error| failed(&error))?.into_iter().map(|entry| entry.path());
-        let mut all = Vec::new();
-        for file in files.filter(|file| file.extension().is_some_and(|ending| ending == "json")) {
-            let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-            let accounting = read_accounting(&text).map_err(|error| format!("{}: {error}", file.display()))?;
-            all.push(Written { accounting, text });
-        }
+        let is_whole = |file: &PathBuf| file.extension().is_some_and(|ending| ending == "json");
+        let mut all = files.filter(is_whole).map(|file| Written::read(&file)).collect::<Result<Vec<_>, _>>()?;
         all.sort_by_key(|written| written.accounting.process);
         Ok(all)
     }
@@ -86,6 +66,15 @@ impl Accountings {
 pub struct Written {
     pub accounting: Accounting,
     text: String,
+}
+
+impl Written {
+    /// Reads a file.
+    pub fn read(file: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let accounting = read_accounting(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+        Ok(Self { accounting, text })
+    }
 }
 
 /// Formats the memory of the devices of the processes, in MiB; empty where nothing was recorded.
@@ -115,12 +104,16 @@ pub fn tables(all: &[Written]) -> String {
     each(all, accounting_summary)
 }
 
-/// Formats the memory of the processes; with several processes each is preceded by its id.
-pub fn formatted(all: &[Written], format: AccountingFormat) -> String {
-    match (format, all) {
-        (AccountingFormat::Json, [one]) => one.text.clone(),
-        (AccountingFormat::Json, several) => format!("{}\n", Value::from_iter(values(several))),
-        _ => each(all, |accounting| format.format(accounting)),
+/// Formats the memory of the processes as tables of devices, buffers and tensors.
+pub fn tables_with_tensors(all: &[Written]) -> String {
+    each(all, accounting_text)
+}
+
+/// Returns the file of the only process, or else a list of all.
+pub fn json_text(all: &[Written]) -> String {
+    match all {
+        [one] => one.text.clone(),
+        several => format!("{}\n", Value::from_iter(values(several))),
     }
 }
 
@@ -129,13 +122,11 @@ pub fn values(all: &[Written]) -> Vec<Value> {
     all.iter().filter_map(|written| serde_json::from_str(&written.text).ok()).collect()
 }
 
+/// Formats each accounting; with several processes each is preceded by its id.
 fn each(all: &[Written], format: impl Fn(&Accounting) -> String) -> String {
-    let text = |written: &Written| match all.len() {
-        1 => format(&written.accounting),
-        _ => match format(&written.accounting) {
-            empty if empty.is_empty() => empty,
-            text => format!("process {}\n{text}", written.accounting.process),
-        },
+    let text = |written: &Written| match (all.len(), format(&written.accounting)) {
+        (2.., text) if !text.is_empty() => format!("process {}\n{text}", written.accounting.process),
+        (_, text) => text,
     };
     all.iter().map(text).collect()
 }

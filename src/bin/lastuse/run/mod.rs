@@ -1,7 +1,6 @@
 //! `lastuse run`: runs a program with lastuse in place of its ggml-alloc, and reports its buffers.
 
-mod accounting;
-mod bare_report;
+pub mod accounting;
 mod files;
 mod report;
 
@@ -15,14 +14,12 @@ use lastuse::placement::Bytes;
 use lastuse::report::explain::Explanation;
 use lastuse::settings::variables;
 
-use crate::launch::{Allocator, Events, FAILED, Launcher, NOT_FOUND, NotStarted, Target};
+use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
 use crate::output::{Output, by_ending, is_stream, print_error};
 use crate::passes::size_option;
-use accounting::{Accountings, Report, Written};
+use accounting::{Accountings, Form, Written};
 use files::{Captures, Dumps, checked_pattern};
 use report::Ended;
-
-pub use bare_report::separated;
 
 /// The variable by which ggml's Vulkan backend keeps the order of nodes. "lastuse offload" needs graphs in the program's order,
 /// which cannot be found out afterwards.
@@ -34,9 +31,9 @@ const ACCOUNTING: &str = "LASTUSE_ACCOUNTING";
 const EXAMPLES: &str = "Examples:
   lastuse run ./llama-cli -m model.gguf -p Hello
   lastuse run --off ./llama-cli -m model.gguf       with ggml-alloc, to compare
-  lastuse run --report ./llama-cli -m model.gguf    what each device holds
-  lastuse run --report memory.html ./llama-cli -m model.gguf   a picture of it
-  lastuse run --report tensors.log ./llama-cli ...  a line for each tensor
+  lastuse run --accounting ./llama-cli ...          what each device holds
+  lastuse run --accounting=memory.html ./llama-cli ...   a picture of it
+  lastuse run --accounting=tensors.txt ./llama-cli ...   and every tensor
   lastuse run --capture graphs ./llama-cli ...      its graphs, for \"explain\"
   lastuse run --explain ./llama-cli ...             why it needs so much
   lastuse run --verify ./llama-cli ...              check every plan
@@ -58,14 +55,14 @@ executable, 127 there is no such program.";
 /// that each allocator has planned, and what verification has checked. A second table has what each device held when it held
 /// the most: weights, caches (kv), compute buffers, other buffers, and rounding.
 ///
-/// With --report two more tables have these to the byte, with the memory that the device reported as free, and each
-/// buffer. The file that --report names gets a page with pictures of the graphs and all tensors, or, by its ending, the
-/// tensors alone: .json, .txt, or .log for a line for each tensor.
+/// With --accounting two more tables have these to the byte, with the memory that the device reported as free, and each
+/// buffer. The file that --accounting names gets a page with pictures of the graphs and all tensors, or, by its ending, the
+/// tensors alone: .json or .txt.
 #[derive(clap::Args)]
 #[command(after_help = format!("{EXAMPLES}\n\nEnvironment:\n{}\n\n{EXIT_CODES}", variables()))]
 pub struct Arguments {
     /// Use ggml-alloc: lastuse forwards every call, and only reports.
-    #[arg(long, conflicts_with_all = ["capture", "report", "explain", "verify", "rules", "effort", "reorder", "budget", "retain", "dump"])]
+    #[arg(long, conflicts_with_all = ["capture", "accounting", "explain", "verify", "rules", "effort", "reorder", "budget", "retain", "dump"])]
     off: bool,
 
     /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them
@@ -76,9 +73,9 @@ pub struct Arguments {
     capture: Option<PathBuf>,
 
     /// Report what the devices hold and, if a file is named, draw the memory over time as an HTML page, or write all tensors
-    /// to a file that ends in .json, .txt or .log.
-    #[arg(long, value_name = "FILE", num_args = 0..=1)]
-    report: Option<Option<PathBuf>>,
+    /// to a file that ends in .json or .txt.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    accounting: Option<Option<PathBuf>>,
 
     /// Explain the graph with the largest plan, as "lastuse explain" does.
     #[arg(long)]
@@ -151,9 +148,9 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     arguments.check_rules()?;
     let is_json = arguments.is_json()?;
     let output = arguments.output.as_ref().map(|file| Output::open(file)).transpose().map_err(NotStarted::failed)?;
-    let to = arguments.report.as_ref().map(|file| Report::open(file.as_deref())).transpose()?;
-    let mut launcher = arguments.target.launcher().map_err(|not_started| arguments.with_hint(not_started))?;
-    let requests = arguments.requests(&launcher, to.as_ref())?;
+    let to = accounting::open(arguments.accounting.as_ref().and_then(Option::as_deref))?;
+    let mut launcher = arguments.target.launcher()?;
+    let requests = arguments.requests(&launcher, to.as_ref().map(|(form, _)| *form))?;
     if arguments.verify.as_deref() == Some("memory") || requests.dumps.is_some() {
         launcher.guard()?;
     } else if requests.accountings.is_some() {
@@ -185,10 +182,9 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
         write_report(&text, output)?;
         let written = written.unwrap_or_default();
         match (to, &requests.captures) {
-            (Some(Report::Page(page)), Some(captures)) => draw(captures, &launcher.name(), &written, page),
-            (Some(Report::Accounting(format, file)), _) => {
-                file.write(accounting::formatted(&written, format).as_bytes())
-            }
+            (Some((Form::Page, page)), Some(captures)) => draw(captures, &launcher.name(), &written, page),
+            (Some((Form::Json, file)), _) => file.write(accounting::json_text(&written).as_bytes()),
+            (Some((Form::Text, file)), _) => file.write(accounting::tables_with_tensors(&written).as_bytes()),
             _ => Ok(()),
         }
     });
@@ -210,13 +206,13 @@ struct Requests {
 }
 
 impl Arguments {
-    fn requests(&self, launcher: &Launcher, to: Option<&Report>) -> Result<Requests, NotStarted> {
+    fn requests(&self, launcher: &Launcher, to: Option<Form>) -> Result<Requests, NotStarted> {
         let retain = self.retain.as_ref().map(|names| checked_pattern("--retain", names)).transpose()?;
         let dumps = self.dump.as_ref().map(|names| Dumps::new(names, self.dump_dir.as_deref())).transpose()?;
         // The program writes no accounting on ggml-alloc, and to the file of the user if that is set.
-        let is_recorded = to.is_some() || (!self.off && std::env::var_os(ACCOUNTING).is_none());
+        let is_recorded = self.accounting.is_some() || (!self.off && std::env::var_os(ACCOUNTING).is_none());
         let accountings = is_recorded.then(|| Accountings::new(launcher.folder())).transpose()?;
-        let is_read = self.explain || matches!(to, Some(Report::Page(_)));
+        let is_read = self.explain || matches!(to, Some(Form::Page));
         Ok(Requests { captures: self.captures(launcher, is_read)?, retain, dumps, accountings })
     }
 
@@ -230,14 +226,6 @@ impl Arguments {
             }
             by_name => Ok(by_name.unwrap_or(self.json)),
         }
-    }
-
-    /// Adds that `--report` writes files of other names, where its file was taken for the program.
-    fn with_hint(&self, not_started: NotStarted) -> NotStarted {
-        let NotStarted { code, message } = not_started;
-        let is_hinted = code == NOT_FOUND && self.report == Some(None);
-        let hint = if is_hinted { "; --report writes files that end in .html, .json, .txt or .log" } else { "" };
-        NotStarted { code, message: message + hint }
     }
 
     /// Refuses unknown rules, which the library would only log.

@@ -46,7 +46,7 @@ impl Ended<'_> {
             "dump": requests.dumps.as_ref().map(|dumps| dumps.json(&events.dumps)),
             "devices": written.map(accounting::sums),
             "explanation": explanation.and_then(|text| serde_json::from_str::<Value>(&text).ok()),
-            "accounting": written.filter(|_| arguments.report.is_some()).map(accounting::values),
+            "accounting": written.filter(|_| arguments.accounting.is_some()).map(accounting::values),
         });
         format!("{json}\n")
     }
@@ -63,7 +63,7 @@ impl Ended<'_> {
         text += &self.survivors_text();
         text += &self.verification_text();
         let devices = written.map(accounting::devices).filter(|devices| !devices.is_empty());
-        let tables = written.filter(|_| arguments.report.is_some()).map(accounting::tables);
+        let tables = written.filter(|_| arguments.accounting.is_some()).map(accounting::tables);
         let explanation = self.explanation.as_ref().map(|explanation| explanation_text(explanation, DEFAULT_TOP));
         for part in [devices, tables, explanation].into_iter().flatten() {
             let _ = write!(text, "\n{part}");

@@ -1,6 +1,6 @@
 //! The file that an accounting is written to.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -8,8 +8,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use crate::ggml::observe::whole_file::{existing_writable_folder, write_whole};
-use crate::offload::accounting::Accounting;
-use crate::report::accounting::AccountingFormat;
 
 /// The placeholder for the process id in the name of a file.
 const PROCESS: &[u8] = b"%p";
@@ -18,19 +16,16 @@ const PROCESS: &[u8] = b"%p";
 const STREAMS: [&str; 2] = ["/dev/stdout", "/dev/stderr"];
 const FOLDERS_OF_STREAMS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 
-/// A file for an accounting: its ending decides about the format.
+/// A file for an accounting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountingFile {
     /// The absolute path, in which "%p" is replaced by the process id.
     path: PathBuf,
-    format: AccountingFormat,
 }
 
 /// Why an accounting cannot be written to a file.
 #[derive(Debug)]
 pub enum AccountingFileError {
-    /// The ending of the name is that of no format.
-    UnknownEnding(PathBuf),
     /// A file of this name exists, and would be lost.
     Exists(PathBuf),
     /// The system refuses.
@@ -40,10 +35,6 @@ pub enum AccountingFileError {
 impl fmt::Display for AccountingFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownEnding(path) => {
-                let known = AccountingFormat::ALL.map(|format| format!(".{}", format.word())).join(", ");
-                write!(f, "{} has an unknown ending; expected {known}, or none for tables", path.display())
-            }
             Self::Exists(path) => {
                 write!(
                     f,
@@ -64,13 +55,8 @@ impl AccountingFile {
     /// # Errors
     /// [`AccountingFileError`].
     pub fn new(path: &Path) -> Result<Self, AccountingFileError> {
-        let format = match path.extension().map(|ending| ending.to_string_lossy()) {
-            None => AccountingFormat::Text,
-            Some(ending) => AccountingFormat::with_word(&ending)
-                .ok_or_else(|| AccountingFileError::UnknownEnding(path.to_owned()))?,
-        };
         let io = |error| AccountingFileError::Io(path.to_owned(), error);
-        let file = Self { path: std::path::absolute(path).map_err(io)?, format };
+        let file = Self { path: std::path::absolute(path).map_err(io)? };
         file.check_new()?;
         if !file.is_device() {
             // A file that can be created here now can be created at the end.
@@ -106,12 +92,11 @@ impl AccountingFile {
         Ok(())
     }
 
-    /// Writes an accounting: completely, or not at all.
+    /// Writes a text: completely, or not at all.
     ///
     /// # Errors
     /// [`AccountingFileError`]; also if the file exists by now.
-    pub fn write(&self, accounting: &Accounting) -> Result<(), AccountingFileError> {
-        let text = self.format.format(accounting);
+    pub fn write(&self, text: &str) -> Result<(), AccountingFileError> {
         self.check_new()?;
         let path = self.of_process();
         let written = match path.to_str() {
@@ -125,14 +110,6 @@ impl AccountingFile {
         };
         written.map_err(|error| AccountingFileError::Io(path, error))
     }
-}
-
-/// Writes an accounting to a file, in the format of its ending.
-///
-/// # Errors
-/// [`AccountingFileError`].
-pub fn write_accounting(accounting: &Accounting, path: &OsStr) -> Result<(), AccountingFileError> {
-    AccountingFile::new(Path::new(path))?.write(accounting)
 }
 
 #[cfg(test)]
@@ -149,14 +126,11 @@ mod tests {
     #[test]
     fn files_are_written_once_and_never_over_others() {
         let folder = folder("once");
-        for (name, start) in
-            [("a.txt", "no buffer"), ("b.json", "{\"format\""), ("c.html", "<!doctype"), ("d", "no buf")]
-        {
+        for name in ["a.json", "b"] {
             let file = AccountingFile::new(&folder.join(name)).expect("it is new");
-            file.write(&Accounting::default()).expect("it can be written");
-            let text = fs::read_to_string(folder.join(name)).expect("it is there");
-            assert!(text.starts_with(start), "{text}");
-            let again = file.write(&Accounting::default()).expect_err("it exists").to_string();
+            file.write("{}\n").expect("it can be written");
+            assert_eq!(fs::read_to_string(folder.join(name)).expect("it is there"), "{}\n");
+            let again = file.write("{}\n").expect_err("it exists").to_string();
             assert!(again.contains(" exists: name another file"), "{again}");
             assert!(AccountingFile::new(&folder.join(name)).is_err());
         }
@@ -167,7 +141,7 @@ mod tests {
     fn each_process_can_have_a_file() {
         let folder = folder("process");
         let file = AccountingFile::new(&folder.join("of-%p.json")).expect("it is new");
-        file.write(&Accounting::default()).expect("it can be written");
+        file.write("{}\n").expect("it can be written");
         assert!(folder.join(format!("of-{}.json", std::process::id())).is_file());
         fs::remove_dir_all(&folder).expect("it exists");
     }
@@ -175,12 +149,11 @@ mod tests {
     #[test]
     fn wrong_files_are_errors_that_name_them() {
         let of = |path: &str| AccountingFile::new(Path::new(path)).map(|_| ()).expect_err(path).to_string();
-        assert_eq!(of("x.xml"), "x.xml has an unknown ending; expected .txt, .json, .html, .log, or none for tables");
         assert!(of("/dev/null/x.json").starts_with("cannot write to /dev/null/x.json: "));
         assert!(of("/no/such/folder/x.json").starts_with("cannot write to /no/such/folder/x.json: "));
         assert!(of("/tmp").contains("/tmp exists: "));
         for device in ["/dev/null", "/dev/stderr"] {
-            AccountingFile::new(Path::new(device)).expect(device).write(&Accounting::default()).expect(device);
+            AccountingFile::new(Path::new(device)).expect(device).write("").expect(device);
         }
     }
 }

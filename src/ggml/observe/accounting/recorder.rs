@@ -3,22 +3,23 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
+use crate::accounting::{HeldBuffer, Ledger, Moment};
+use crate::ggml::environment::Switch;
 use crate::ggml::live::buffer_ref::BufferRef;
+use crate::ggml::live::lock::Lock;
 use crate::ggml::live::owned::{BufferListener, OwnedBuffer, for_each_owned, listen};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::Address;
-use crate::offload::accounting::{Accounting, Location, Moment};
 use crate::placement::Bytes;
 
-use super::books::Books;
-use super::describe::{DescribedBuffer, usage};
+use super::describe::{DescribedBuffer, address, class, tensor, usage};
 use super::destination::{AccountingFile, AccountingFileError};
-use super::draft::{GraphDraft, content};
+use super::graph::{FoundBuffers, GraphDraft, Place};
 
 /// The recorder of a process. No function of ggml is called while its state is locked, so that any function may be called in
 /// a callback.
@@ -28,13 +29,14 @@ pub struct Recorder {
     is_recording: AtomicBool,
     /// The process that records. One that it forks writes nothing, and takes no lock, which another thread may have held.
     process: AtomicU32,
-    state: Mutex<Recording>,
+    state: Lock<Option<Recording>>,
 }
 
+/// What is recorded.
 #[derive(Debug, Default)]
 struct Recording {
-    books: Books,
-    /// Written at the end of the process.
+    ledger: Ledger,
+    /// Written at the end of the process, if there is one.
     file: Option<AccountingFile>,
     /// True once the buffers of the program itself are noted when they are allocated, and when they are freed.
     sees_program: bool,
@@ -42,11 +44,11 @@ struct Recording {
     ggml: String,
 }
 
-/// Why a buffer was not noted: nothing is recorded.
+/// Nothing is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotNoted;
+pub struct NotRecording;
 
-impl fmt::Display for NotNoted {
+impl fmt::Display for NotRecording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "nothing is recorded: set LASTUSE_ACCOUNTING, or call lastuse_set(\"accounting\", file) before the first buffer",
@@ -56,34 +58,36 @@ impl fmt::Display for NotNoted {
 
 /// Returns the recorder of this process.
 pub fn recorder() -> &'static Recorder {
-    static OF_PROCESS: OnceLock<Recorder> = OnceLock::new();
-    OF_PROCESS.get_or_init(|| Recorder {
-        is_recording: AtomicBool::new(false),
-        process: AtomicU32::new(0),
-        state: Mutex::default(),
-    })
+    static OF_PROCESS: Recorder =
+        Recorder { is_recording: AtomicBool::new(false), process: AtomicU32::new(0), state: Lock::new(None) };
+    &OF_PROCESS
 }
 
 impl Recorder {
-    /// Records from now on, and writes the file at the end of the process; `None` ends that.
+    /// Records from now on, and writes the file at this path at the end of the process; "on" records without a file. `None`
+    /// ends that.
     ///
     /// # Errors
     /// [`AccountingFileError`]; nothing is changed then.
     pub fn set(&'static self, path: Option<&OsStr>) -> Result<(), AccountingFileError> {
         static AT_EXIT: Once = Once::new();
-        let file = path.map(|path| AccountingFile::new(Path::new(path))).transpose()?;
-        let is_recording = file.is_some();
-        *self.state() = Recording { file, ..Recording::default() };
+        let is_on = |path: &OsStr| path.to_str().is_some_and(|word| word.parse() == Ok(Switch::On));
+        let recording = match path {
+            None => None,
+            Some(path) if is_on(path) => Some(Recording::default()),
+            Some(path) => Some(Recording { file: Some(AccountingFile::new(Path::new(path))?), ..Recording::default() }),
+        };
+        let is_recording = recording.is_some();
+        *self.state.lock() = recording;
         self.process.store(std::process::id(), Ordering::Relaxed);
         self.is_recording.store(is_recording, Ordering::Release);
         if is_recording {
             // First, so that no buffer is missed; one that is noted twice is one, and none is freed before it is noted.
-            listen(self);
-            for_each_owned(|buffer| {
-                if let Some((described, ggml)) = described(buffer) {
-                    self.add(described, false, ggml);
-                }
+            listen(BufferListener {
+                noted: |owned, is_new| recorder().note_owned(owned, is_new),
+                freed: |address| _ = recorder().change(|recording| recording.ledger.remove(address as u64)),
             });
+            for_each_owned(|owned| self.note_owned(owned, false));
             // SAFETY: a function of this library, which the C library calls before it unloads the library.
             AT_EXIT.call_once(|| _ = unsafe { libc::atexit(write_at_exit) });
         }
@@ -95,23 +99,28 @@ impl Recorder {
         self.is_recording.load(Ordering::Relaxed)
     }
 
+    /// Returns the accounting of a moment as JSON.
+    ///
+    /// # Errors
+    /// [`NotRecording`].
+    pub fn json(&'static self, moment: Moment) -> Result<String, NotRecording> {
+        self.change(|recording| recording.json(moment)).ok_or(NotRecording)
+    }
+
     /// Notes a buffer that the program has allocated, asking for these bytes.
     ///
     /// # Errors
-    /// [`NotNoted`].
+    /// [`NotRecording`].
     pub fn note_buffer(
-        &self,
+        &'static self,
         runtime: &'static Runtime,
         buffer: BufferRef,
-        asked: Option<Bytes>,
+        asked: Bytes,
         is_mapped: bool,
-    ) -> Result<(), NotNoted> {
-        if !self.is_recording() {
-            return Err(NotNoted);
-        }
-        self.state().sees_program = true;
-        if let Some(described) = DescribedBuffer::new(runtime, buffer, asked, is_mapped) {
-            self.add(described, true, runtime);
+    ) -> Result<(), NotRecording> {
+        self.change(|recording| recording.sees_program = true).ok_or(NotRecording)?;
+        if let Some(described) = DescribedBuffer::new(runtime, buffer, Some(asked), is_mapped) {
+            self.add(runtime, described, |ledger, address, held| ledger.add(address, held, true));
         }
         Ok(())
     }
@@ -119,121 +128,113 @@ impl Recorder {
     /// Notes that the program is about to free a buffer.
     ///
     /// # Errors
-    /// [`NotNoted`].
-    pub fn note_freed(&self, runtime: &Runtime, buffer: BufferRef) -> Result<(), NotNoted> {
+    /// [`NotRecording`].
+    pub fn note_freed(&'static self, runtime: &Runtime, buffer: BufferRef) -> Result<(), NotRecording> {
         if !self.is_recording() {
-            return Err(NotNoted);
+            return Err(NotRecording);
         }
-        let (address, usage) = (buffer.as_ptr().addr() as u64, usage(runtime, buffer));
-        let mut state = self.state();
-        state.sees_program = true;
-        state.books.ledger.set_usage(address, usage);
-        state.books.ledger.remove(address);
-        Ok(())
+        let (address, usage) = (address(buffer), usage(runtime, buffer));
+        let freed = self.change(|recording| {
+            recording.sees_program = true;
+            recording.ledger.set_usage(address, usage);
+            recording.ledger.remove(address);
+        });
+        freed.ok_or(NotRecording)
     }
 
     /// Notes the tensors of a context that were allocated.
-    pub fn note_context(&self, runtime: &'static Runtime, tensors: &[TensorRef<'_>]) {
-        for (described, mut tensor, offset) in tensors.iter().filter_map(|&tensor| content(runtime, tensor)) {
-            let address = described.address;
-            let mut state = self.state();
-            let ledger = &mut state.books.ledger;
-            if ledger.id(address).is_none() {
-                drop(state);
-                self.add(described, false, runtime);
-                state = self.state();
-            }
-            let ledger = &mut state.books.ledger;
-            tensor.location = ledger.id(address).map(|buffer| Location { buffer, offset });
-            tensor.device = ledger.device_of(address);
-            tensor.buffer_type = ledger.type_of(address);
-            ledger.add_content(address, tensor);
+    pub fn note_context(&'static self, runtime: &'static Runtime, tensors: &[TensorRef<'_>]) {
+        let mut buffers = FoundBuffers::new(runtime);
+        let owners = tensors.iter().filter(|tensor| tensor.view_source().is_none());
+        let placed: Vec<_> = owners.filter_map(|&owner| Some((owner, buffers.place(owner, 0)?))).collect();
+        buffers.described().for_each(|described| self.add(runtime, described, Ledger::add_found));
+        for (owner, (address, offset)) in placed {
+            let Some(buffer) = owner.buffer_ref() else { continue };
+            let class = class(runtime, owner, owner.name().starts_with("cache_"));
+            let described = tensor(runtime, owner, class, runtime.alloc_size_in(buffer, owner));
+            self.change(|recording| recording.ledger.add_content(address, offset, described));
         }
     }
 
     /// Returns `true` if a plan of these bytes is the largest of an allocator so far.
-    pub fn takes_graph(&self, allocator: u64, bytes: Bytes) -> bool {
-        self.is_recording() && self.state().books.ledger.takes_graph(allocator, bytes)
+    pub fn takes_graph(&'static self, allocator: u64, bytes: Bytes) -> bool {
+        self.change(|recording| recording.ledger.takes_graph(allocator, bytes)).unwrap_or(false)
     }
 
-    /// Notes the graph of an allocator, whose plan takes these bytes. `chunk` returns the address of a planned buffer.
-    pub fn note_graph(&self, allocator: u64, bytes: Bytes, draft: GraphDraft, chunk: impl Fn(Address) -> Option<u64>) {
-        let mut state = self.state();
-        let mut graph = state.books.settle(draft, chunk);
-        graph.allocator = Some(allocator);
-        state.books.ledger.set_graph(allocator, bytes, graph);
+    /// Notes the graph of an allocator. `chunk` returns the address of a planned buffer.
+    pub fn note_graph(&'static self, runtime: &'static Runtime, draft: GraphDraft, chunk: impl Fn(Address) -> u64) {
+        let GraphDraft { bytes, mut graph, places, buffers } = draft;
+        buffers.into_iter().for_each(|described| self.add(runtime, described, Ledger::add_found));
+        self.change(|Recording { ledger, .. }| {
+            for (tensor, place) in places {
+                let (address, offset) = match place {
+                    Place::Planned(at, within) => (chunk(at), at.offset + within),
+                    Place::InBuffer(address, offset) => (address, offset),
+                };
+                ledger.locate(&mut graph.tensors[tensor], address, offset);
+            }
+            ledger.set_graph(bytes, graph);
+        });
     }
 
     /// Notes that an allocator and its buffers were freed.
-    pub fn note_allocator_freed(&self, allocator: u64) {
-        if self.is_recording() {
-            self.state().books.ledger.remove_allocator(allocator);
+    pub fn note_allocator_freed(&'static self, allocator: u64) {
+        self.change(|recording| recording.ledger.remove_allocator(allocator));
+    }
+
+    fn note_owned(&'static self, owned: &OwnedBuffer, is_new: bool) {
+        let Some(sees_program) = self.change(|recording| recording.sees_program) else { return };
+        // The guard may have noted it already.
+        let is_new = is_new && !sees_program;
+        if let Some(described) = DescribedBuffer::new(owned.runtime, owned.buffer, Some(owned.asked), false) {
+            self.add(owned.runtime, described, |ledger, address, held| ledger.add(address, held, is_new));
         }
     }
 
-    /// Returns a copy of the records if the buffers of the program itself are noted: then they cover all memory of the
-    /// process.
-    pub fn books(&self) -> Option<Books> {
-        let state = self.state();
-        (self.is_recording() && state.sees_program).then(|| state.books.clone())
-    }
-
-    fn add(&self, described: DescribedBuffer, is_new: bool, runtime: &'static Runtime) {
-        let memory = described.memory;
-        let is_largest = {
-            let mut state = self.state();
-            if state.ggml.is_empty() {
-                runtime.version().clone_into(&mut state.ggml);
+    /// Adds a buffer by `add`, and notes the memory of its device if that holds more than ever before.
+    fn add(
+        &'static self,
+        runtime: &'static Runtime,
+        described: DescribedBuffer,
+        add: impl FnOnce(&mut Ledger, u64, HeldBuffer) -> bool,
+    ) {
+        let DescribedBuffer { address, memory, device, mut held } = described;
+        let is_largest = self.change(|Recording { ledger, ggml, .. }| {
+            if ggml.is_empty() {
+                runtime.version().clone_into(ggml);
             }
-            state.books.add(described, is_new)
-        };
-        if is_largest {
-            let says = runtime.memory_of(memory);
-            self.state().books.note_memory(memory, says);
+            held.device = ledger.device(memory.key(), &device);
+            add(ledger, address, held)
+        });
+        if is_largest == Some(true) {
+            let reported = memory.memory(runtime);
+            self.change(|recording| recording.ledger.note_memory(memory.key(), reported));
         }
+    }
+
+    /// Changes what is recorded; `None` if nothing is.
+    fn change<T>(&'static self, change: impl FnOnce(&mut Recording) -> T) -> Option<T> {
+        if self.is_recording() { self.state.lock().as_mut().map(change) } else { None }
     }
 
     /// Writes the file, if this is the process that records.
-    fn write(&self) -> Result<(), AccountingFileError> {
+    fn write(&'static self) -> Result<(), AccountingFileError> {
         if self.process.load(Ordering::Relaxed) != std::process::id() {
             return Ok(());
         }
-        let state = self.state();
-        let Some(file) = &state.file else { return Ok(()) };
-        let of_largest = state.books.ledger.accounting(Moment::Largest);
-        file.write(&Accounting { process: std::process::id(), ggml: state.ggml.clone(), ..of_largest })
-    }
-
-    fn state(&self) -> MutexGuard<'_, Recording> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let written = self.change(|recording| match &recording.file {
+            Some(file) => file.write(&(recording.json(Moment::Largest) + "\n")),
+            None => Ok(()),
+        });
+        written.unwrap_or(Ok(()))
     }
 }
 
-fn described(owned: &OwnedBuffer) -> Option<(DescribedBuffer, &'static Runtime)> {
-    DescribedBuffer::new(owned.runtime, owned.buffer, Some(owned.asked), false)
-        .map(|described| (described, owned.runtime))
-}
-
-impl BufferListener for Recorder {
-    fn allocated(&self, owned: &OwnedBuffer) {
-        if let (true, Some((described, runtime))) = (self.is_recording(), described(owned)) {
-            // The guard may have noted it already.
-            let is_new = !self.state().sees_program;
-            self.add(described, is_new, runtime);
-        }
-    }
-
-    fn used(&self, buffer: &OwnedBuffer) {
-        if self.is_recording() {
-            let (address, usage) = (buffer.buffer.as_ptr().addr() as u64, usage(buffer.runtime, buffer.buffer));
-            self.state().books.ledger.set_usage(address, usage);
-        }
-    }
-
-    fn freed(&self, address: usize) {
-        if self.is_recording() {
-            self.state().books.ledger.remove(address as u64);
-        }
+impl Recording {
+    fn json(&self, moment: Moment) -> String {
+        let mut accounting = self.ledger.accounting(moment);
+        (accounting.process, accounting.ggml) = (std::process::id(), self.ggml.clone());
+        accounting.json()
     }
 }
 

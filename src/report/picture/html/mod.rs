@@ -3,8 +3,8 @@
 mod data;
 
 use super::{DrawnGraph, Options, PlanView, Theme, style};
-use crate::offload::accounting::Accounting;
-use crate::report::accounting::{accounting_part, accounting_style};
+use crate::accounting::Accounting;
+use crate::report::accounting::{ACCOUNTING_STYLE, accounting_html};
 use crate::report::xml::escaped;
 
 const PAGE: &str = include_str!("page/page.html");
@@ -51,7 +51,7 @@ pub fn html(views: &[PlanView<'_>], options: &Options<'_>) -> String {
         ("{{title}}", escaped(title)),
         (
             "{{style}}",
-            style::page_sheet() + STYLE + if options.accountings.is_empty() { "" } else { accounting_style() },
+            style::page_sheet() + STYLE + if options.accountings.is_empty() { "" } else { ACCOUNTING_STYLE },
         ),
         ("{{devices}}", devices(options.accountings)),
         ("{{program}}", PROGRAM.concat()),
@@ -65,7 +65,7 @@ fn devices(accountings: &[&Accounting]) -> String {
     if accountings.is_empty() {
         return String::new();
     }
-    let parts: String = accountings.iter().map(|accounting| accounting_part(accounting)).collect();
+    let parts: String = accountings.iter().map(|accounting| accounting_html(accounting)).collect();
     format!("  <details id=\"devices\">\n    <summary>Devices</summary>\n{parts}  </details>\n")
 }
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use crate::placement::Bytes;
 
-use super::account::{AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, DeviceMemory};
-use super::buffer::{HeldBuffer, NumberedBuffer};
-use super::settled::settled;
+use super::account::{AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, Location};
+use super::settled::{HeldBuffer, settled};
 
 /// The moment that an accounting is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +18,10 @@ pub enum Moment {
 }
 
 /// The content of one device.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct DeviceRecord {
+    /// Identifies the device.
+    key: usize,
     facts: AccountedDevice,
     /// Bytes of its live buffers.
     total: Bytes,
@@ -51,7 +52,7 @@ impl DeviceRecord {
 /// The buffers of one device at a moment, and the graphs of that moment.
 #[derive(Clone, Debug)]
 struct Past {
-    buffers: Vec<Arc<NumberedBuffer>>,
+    buffers: Vec<Arc<HeldBuffer>>,
     graphs: Vec<Arc<AccountedGraph>>,
 }
 
@@ -67,18 +68,23 @@ struct PlannedGraph {
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     devices: Vec<DeviceRecord>,
-    live: HashMap<u64, Arc<NumberedBuffer>>,
+    live: HashMap<u64, Arc<HeldBuffer>>,
     graphs: BTreeMap<u64, PlannedGraph>,
-    /// Graphs that belong to no allocator.
-    given: Vec<Arc<AccountedGraph>>,
     last_id: u64,
 }
 
 impl Ledger {
-    /// Adds a device. Returns its position.
-    pub fn add_device(&mut self, facts: AccountedDevice) -> usize {
-        self.devices.push(DeviceRecord { facts, ..DeviceRecord::default() });
-        self.devices.len() - 1
+    /// Returns the position of the device that `key` identifies, which is added if it is new. Devices with the same name
+    /// get different ones.
+    pub fn device(&mut self, key: usize, facts: &AccountedDevice) -> usize {
+        let count = self.devices.len();
+        self.devices.iter().position(|device| device.key == key).unwrap_or_else(|| {
+            let is_known = self.devices.iter().any(|device| device.facts.name == facts.name);
+            let name = if is_known { format!("{} ({count})", facts.name) } else { facts.name.clone() };
+            let facts = AccountedDevice { name, ..facts.clone() };
+            self.devices.push(DeviceRecord { key, facts, total: 0, largest: 0, past: None });
+            count
+        })
     }
 
     /// Adds the buffer at `address`, which `is_new` if it was allocated just now; an earlier buffer there was freed.
@@ -87,8 +93,7 @@ impl Ledger {
     /// ever before: then [`Ledger::note_memory`] is of the moment that counts.
     pub fn add(&mut self, address: u64, held: HeldBuffer, is_new: bool) -> bool {
         self.free_overlapping(address, &held);
-        let is_same = |known: &HeldBuffer| !is_new && (known.base, known.bytes) == (held.base, held.bytes);
-        if !self.live.get(&address).is_some_and(|known| is_same(&known.held)) {
+        if !self.live.get(&address).is_some_and(|known| !is_new && known.is_same(&held)) {
             self.remove(address);
         }
         if held.asked.max(held.bytes) == 0 {
@@ -96,23 +101,30 @@ impl Ledger {
         }
         let largest_before = self.devices[held.device].largest;
         let buffer = match self.live.remove(&address) {
-            Some(mut known) => {
-                self.devices[known.held.device].discount(known.held.asked);
-                if known.held != held {
-                    Arc::make_mut(&mut known).held = held;
-                }
-                known
+            Some(known) => {
+                self.devices[known.device].discount(known.asked);
+                let HeldBuffer { id, contents, .. } = Arc::unwrap_or_clone(known);
+                HeldBuffer { id, contents, ..held }
             }
             None => {
                 self.last_id += 1;
-                Arc::new(NumberedBuffer { id: self.last_id, held, contents: BTreeMap::new() })
+                HeldBuffer { id: self.last_id, ..held }
             }
         };
-        let record = &mut self.devices[buffer.held.device];
-        record.count(buffer.held.asked);
+        let record = &mut self.devices[buffer.device];
+        record.count(buffer.asked);
         let is_largest = record.largest > largest_before;
-        self.live.insert(address, buffer);
+        self.live.insert(address, Arc::new(buffer));
         is_largest
+    }
+
+    /// Adds the buffer at `address`, which was found in a graph, unless more is known of it since it was allocated.
+    /// Returns what [`Ledger::add`] does.
+    pub fn add_found(&mut self, address: u64, mut held: HeldBuffer) -> bool {
+        if let Some(known) = self.live.get(&address).filter(|known| known.is_same(&held)) {
+            (held.asked, held.is_mapped) = (known.asked, known.is_mapped);
+        }
+        self.add(address, held, false)
     }
 
     /// Buffers whose bytes are now in another one were freed, which was not seen.
@@ -122,88 +134,66 @@ impl Ledger {
             let is_same_memory = other.is_host && held.is_host && !other.is_mapped && !held.is_mapped;
             is_same_memory && other.base < end && held.base < other.base.saturating_add(other.bytes)
         };
-        let freed = self.live.iter().filter(|(other, buffer)| **other != address && overlaps(&buffer.held));
+        let freed = self.live.iter().filter(|(other, buffer)| **other != address && overlaps(buffer));
         let freed: Vec<u64> = freed.map(|(other, _)| *other).collect();
         freed.into_iter().for_each(|other| _ = self.remove(other));
     }
 
-    /// Sets the memory that a device reports.
-    pub fn note_memory(&mut self, device: usize, memory: Option<DeviceMemory>) {
-        self.devices[device].facts.memory = memory;
+    /// Sets the free bytes and all bytes that the device with this key reports.
+    pub fn note_memory(&mut self, key: usize, reported: Option<[Bytes; 2]>) {
+        if let Some(device) = self.devices.iter_mut().find(|device| device.key == key) {
+            (device.facts.free, device.facts.memory) = reported.map(|[free, all]| (free, all)).unzip();
+        }
     }
 
     /// Sets what ggml says that a buffer is used for.
     pub fn set_usage(&mut self, address: u64, usage: BufferUsage) {
         if let Some(buffer) = self.live.get_mut(&address)
-            && buffer.held.usage != usage
+            && buffer.usage != usage
         {
-            Arc::make_mut(buffer).held.usage = usage;
+            Arc::make_mut(buffer).usage = usage;
         }
     }
 
     /// Removes a buffer, which is about to be freed. Returns `false` if there is none at this address.
     pub fn remove(&mut self, address: u64) -> bool {
-        let Some(device) = self.live.get(&address).map(|buffer| buffer.held.device) else { return false };
+        let Some(device) = self.live.get(&address).map(|buffer| buffer.device) else { return false };
         if self.devices[device].past.is_none() {
             let past = Past { buffers: self.on_device(device), graphs: self.all_graphs() };
             self.devices[device].past = Some(past);
         }
         if let Some(buffer) = self.live.remove(&address) {
             let record = &mut self.devices[device];
-            record.total = record.total.saturating_sub(buffer.held.asked);
+            record.total = record.total.saturating_sub(buffer.asked);
         }
         true
     }
 
-    /// Returns the number of the buffer at an address.
-    pub fn id(&self, address: u64) -> Option<u64> {
-        self.live.get(&address).map(|buffer| buffer.id)
+    /// Returns `true` if the buffer at an address is known.
+    pub fn has(&self, address: u64) -> bool {
+        self.live.contains_key(&address)
     }
 
-    /// Returns the device of the buffer at an address.
-    pub fn device_of(&self, address: u64) -> Option<usize> {
-        self.live.get(&address).map(|buffer| buffer.held.device)
+    /// Sets the place of a tensor: `offset` bytes from the start of the buffer at an address, if that is known.
+    pub fn locate(&self, tensor: &mut AccountedTensor, address: u64, offset: Bytes) {
+        let Some(buffer) = self.live.get(&address) else { return };
+        tensor.location = Some(Location { buffer: buffer.id, offset });
+        tensor.resides = Some(self.devices[buffer.device].facts.name.clone());
+        tensor.buffer_type = Some(buffer.buffer_type.clone());
     }
 
-    /// Returns the name of the type of the buffer at an address.
-    pub fn type_of(&self, address: u64) -> Option<String> {
-        self.live.get(&address).map(|buffer| buffer.held.buffer_type.clone())
-    }
-
-    /// Returns the facts known about the buffer at an address since it was allocated: the bytes asked for, and whether
-    /// it is mapped. `None` if none is known there with the bytes of `held`.
-    pub fn asked(&self, address: u64, held: &HeldBuffer) -> Option<(Bytes, bool)> {
-        let known = self.live.get(&address).map(|buffer| &buffer.held)?;
-        ((known.base, known.bytes) == (held.base, held.bytes)).then_some((known.asked, known.is_mapped))
-    }
-
-    /// Returns the names of all devices.
-    pub fn device_names(&self) -> impl Iterator<Item = &str> {
-        self.devices.iter().map(|record| record.facts.name.as_str())
-    }
-
-    /// Removes all graphs.
-    pub fn forget_graphs(&mut self) {
-        self.graphs.clear();
-        self.given.clear();
-    }
-
-    /// Returns the addresses of all buffers.
-    pub fn addresses(&self) -> Vec<u64> {
-        self.live.keys().copied().collect()
-    }
-
-    /// Adds a tensor that is in the buffer at `address`, unless it is known.
-    pub fn add_content(&mut self, address: u64, tensor: AccountedTensor) {
-        if let (Some(buffer), Some(location)) = (self.live.get_mut(&address), tensor.location) {
-            Arc::make_mut(buffer).contents.insert((location.offset, tensor.name.clone()), tensor);
+    /// Adds a tensor that is in the buffer at `address`, `offset` bytes from its start, unless it is known.
+    pub fn add_content(&mut self, address: u64, offset: Bytes, mut tensor: AccountedTensor) {
+        self.locate(&mut tensor, address, offset);
+        if let Some(buffer) = self.live.get_mut(&address) {
+            Arc::make_mut(buffer).contents.insert((offset, tensor.name.clone()), tensor);
         }
     }
 
     /// Sets the graph of an allocator, whose plan takes these bytes, unless an earlier one takes the same number.
-    pub fn set_graph(&mut self, allocator: u64, bytes: Bytes, graph: AccountedGraph) {
-        if self.takes_graph(allocator, bytes) {
-            self.graphs.insert(allocator, PlannedGraph { bytes, graph: Arc::new(graph) });
+    pub fn set_graph(&mut self, bytes: Bytes, graph: AccountedGraph) {
+        if self.takes_graph(graph.allocator, bytes) {
+            self.graphs.insert(graph.allocator, PlannedGraph { bytes, graph: Arc::new(graph) });
         }
     }
 
@@ -212,29 +202,23 @@ impl Ledger {
         self.graphs.get(&allocator).is_none_or(|known| known.bytes < bytes)
     }
 
-    /// Adds a graph that belongs to no allocator.
-    pub fn add_graph(&mut self, graph: AccountedGraph) {
-        self.given.push(Arc::new(graph));
-    }
-
     /// Removes an allocator, whose buffers are freed.
     pub fn remove_allocator(&mut self, allocator: u64) {
         self.graphs.remove(&allocator);
     }
 
     fn all_graphs(&self) -> Vec<Arc<AccountedGraph>> {
-        let planned = self.graphs.values().map(|planned| Arc::clone(&planned.graph));
-        planned.chain(self.given.iter().cloned()).collect()
+        self.graphs.values().map(|planned| Arc::clone(&planned.graph)).collect()
     }
 
-    fn on_device(&self, device: usize) -> Vec<Arc<NumberedBuffer>> {
-        self.live.values().filter(|buffer| buffer.held.device == device).cloned().collect()
+    fn on_device(&self, device: usize) -> Vec<Arc<HeldBuffer>> {
+        self.live.values().filter(|buffer| buffer.device == device).cloned().collect()
     }
 
     /// Returns the accounting of a moment.
     pub fn accounting(&self, moment: Moment) -> Accounting {
         let mut graphs: Vec<Arc<AccountedGraph>> = Vec::new();
-        let mut buffers: Vec<Arc<NumberedBuffer>> = Vec::new();
+        let mut buffers: Vec<Arc<HeldBuffer>> = Vec::new();
         for (position, record) in self.devices.iter().enumerate() {
             let past = record.past.as_ref().filter(|_| moment == Moment::Largest);
             let (held, of_moment) = match past {

@@ -1,13 +1,18 @@
 //! The use of the bytes of a buffer.
 
+#[cfg(feature = "cli")]
+use serde::Deserialize;
+
 use crate::placement::Bytes;
 
 /// The use of bytes of a buffer. A byte shared by tensors of several classes belongs to the first of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "cli", derive(Deserialize), serde(rename_all = "lowercase"))]
 pub enum MemoryClass {
     /// Tensors that are in memory before a graph runs, and that it only reads.
     Weights,
     /// Tensors that are in memory before a graph runs, and that it writes to: caches of keys and values, recurrent states.
+    #[cfg_attr(feature = "cli", serde(rename = "kv"))]
     Cache,
     /// Inputs and intermediates that a graph allocator places.
     Compute,
@@ -28,15 +33,11 @@ impl MemoryClass {
             Self::Other => "other",
         }
     }
-
-    /// Returns the class with this name.
-    pub fn with_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|class| class.name() == name)
-    }
 }
 
 /// Bytes by use. The parts add up to the requested bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(Deserialize))]
 pub struct Sums {
     /// Weights.
     pub weights: Bytes,

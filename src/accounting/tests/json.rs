@@ -1,11 +1,9 @@
 //! Written files can be read, and defects are named.
 
-use crate::offload::accounting::{
-    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, DeviceMemory, Location,
-    MemoryClass, Steps, Sums,
+use crate::accounting::{
+    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, Location, MemoryClass,
+    Steps, Sums, read_accounting,
 };
-
-use super::{accounting_json, read_accounting};
 
 fn example() -> Accounting {
     let sums = Sums { weights: 1, kv: 2, compute: 3, other: 4, rounding: 5 };
@@ -17,7 +15,7 @@ fn example() -> Accounting {
         class: MemoryClass::Weights,
         bytes: 36,
         view_of: None,
-        device: Some(0),
+        resides: Some("CPU".to_owned()),
         buffer_type: Some("CPU".to_owned()),
         location: Some(Location { buffer: 3, offset: 0 }),
         steps: Some(Steps { first: 4, last: 9 }),
@@ -28,7 +26,7 @@ fn example() -> Accounting {
         view_of: Some("a".to_owned()),
         location: None,
         steps: None,
-        device: None,
+        resides: None,
         executes: Some("CPU".to_owned()),
         ..weight.clone()
     };
@@ -39,20 +37,21 @@ fn example() -> Accounting {
             name: "CPU".to_owned(),
             description: "a processor".to_owned(),
             kind: "cpu".to_owned(),
-            memory: Some(DeviceMemory { free: 5, total: 9 }),
+            free: Some(5),
+            memory: Some(9),
             sums,
         }],
         buffers: vec![AccountedBuffer {
             id: 3,
-            device: 0,
+            device: "CPU".to_owned(),
             buffer_type: "CPU".to_owned(),
             usage: BufferUsage::Weights,
-            is_mapped: true,
+            mapped: true,
             asked: 15,
             bytes: 16,
             sums,
         }],
-        graphs: vec![AccountedGraph { allocator: Some(1), leafs: 1, nodes: 1, tensors: vec![weight.clone(), view] }],
+        graphs: vec![AccountedGraph { allocator: 1, leafs: 1, nodes: 1, tensors: vec![weight.clone(), view] }],
         unread: vec![weight],
     }
 }
@@ -60,20 +59,20 @@ fn example() -> Accounting {
 #[test]
 fn what_is_written_is_read() {
     for accounting in [example(), Accounting::default()] {
-        assert_eq!(read_accounting(&accounting_json(&accounting)), Ok(accounting));
+        assert_eq!(read_accounting(&accounting.json()), Ok(accounting));
     }
 }
 
 #[test]
 fn defects_are_named() {
-    let text = accounting_json(&example());
+    let text = example().json();
     let cases = [
         ("lastuse-accounting", "lastuse-plan", "format \"lastuse-plan\", version 1"),
-        ("\"version\":1", "\"version\":2", "version 2; known is"),
-        ("\"kv\":2", "\"kv\":3", "the sums of CPU are 16 bytes, not the total of 15"),
+        ("\"version\":1", "\"version\":2", "version 2; expected"),
+        ("\"kv\":2", "\"kv\":3", "the sums of buffer 3 are 16 bytes, not the total of 15"),
         ("\"asked\":15", "\"asked\":16", "the sums of buffer 3 are 15 bytes, and 16 were asked for"),
-        ("\"usage\":\"weights\"", "\"usage\":\"w\"", "unknown usage \"w\""),
-        ("\"class\":\"weights\"", "\"class\":\"w\"", "unknown class \"w\""),
+        ("\"usage\":\"weights\"", "\"usage\":\"w\"", "unknown variant `w`, expected one of `any`"),
+        ("\"class\":\"weights\"", "\"class\":\"w\"", "unknown variant `w`, expected one of `weights`"),
         ("\"device\":\"CPU\"", "\"device\":\"GPU\"", "buffer 3 is on the device \"GPU\", which is not listed"),
         ("\"resides\":\"CPU\"", "\"resides\":\"GPU\"", "resides on a device that is not listed"),
         ("\"process\":7,", "", "missing field `process`"),
@@ -85,6 +84,6 @@ fn defects_are_named() {
     }
     let mut wrong = example();
     wrong.devices[0].sums.add(&Sums { kv: 1, ..Sums::default() });
-    let why = read_accounting(&accounting_json(&wrong)).expect_err("sums differ").to_string();
+    let why = read_accounting(&wrong.json()).expect_err("sums differ").to_string();
     assert!(why.ends_with("the sums of CPU are not those of its buffers"), "{why}");
 }

@@ -1,6 +1,6 @@
-//! The accounting of a moment: the use of the bytes of its buffers.
+//! Live buffers, and the accounting of a moment: the use of the bytes of its buffers.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,13 +9,56 @@ use crate::placement::Bytes;
 use super::account::{
     AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, Location,
 };
-use super::buffer::{HeldBuffer, NumberedBuffer};
 use super::sums::{Extent, MemoryClass, Span, Sums, sums};
+
+/// A live buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBuffer {
+    /// Its number in the process, from 1; 0 until it is in a ledger.
+    pub id: u64,
+    /// The position of its device in the ledger.
+    pub device: usize,
+    /// The name of its type.
+    pub buffer_type: String,
+    /// Its usage according to ggml.
+    pub usage: BufferUsage,
+    /// True for memory of the program that was made a buffer.
+    pub is_mapped: bool,
+    /// True if the processor can read it at its addresses. Buffers of other devices may all have the same.
+    pub is_host: bool,
+    /// Bytes that the buffer type was asked for.
+    pub asked: Bytes,
+    /// Bytes that the buffer has.
+    pub bytes: Bytes,
+    /// The first address.
+    pub base: Bytes,
+    /// Tensors start at multiples of this.
+    pub alignment: Bytes,
+    /// The tensors that are known to be in it, whether or not a graph has them, by offset and name.
+    pub contents: BTreeMap<(Bytes, String), AccountedTensor>,
+}
+
+impl HeldBuffer {
+    /// Returns `true` if another description is of the same memory.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.base, self.bytes) == (other.base, other.bytes)
+    }
+
+    fn span(&self) -> Span {
+        Span { asked: self.asked, base: self.base, alignment: self.alignment, rest: self.usage.rest() }
+    }
+
+    fn accounted(&self, device: &AccountedDevice, sums: Sums) -> AccountedBuffer {
+        let Self { id, ref buffer_type, usage, is_mapped: mapped, asked, bytes, .. } = *self;
+        let (device, buffer_type) = (device.name.clone(), buffer_type.clone());
+        AccountedBuffer { id, device, buffer_type, usage, mapped, asked, bytes, sums }
+    }
+}
 
 /// Computes the sums of buffers and devices from the content of graphs and buffers.
 pub fn settled(
     mut devices: Vec<AccountedDevice>,
-    buffers: &[Arc<NumberedBuffer>],
+    buffers: &[Arc<HeldBuffer>],
     graphs: &[Arc<AccountedGraph>],
 ) -> Accounting {
     let mut extents: HashMap<u64, Vec<Extent>> = buffers.iter().map(|buffer| (buffer.id, Vec::new())).collect();
@@ -25,7 +68,7 @@ pub fn settled(
     for tensor in graphs.iter_mut().flat_map(|graph| &mut graph.tensors) {
         let of_buffer = tensor.location.and_then(|location| extents.get_mut(&location.buffer));
         match (tensor.location, of_buffer) {
-            (Some(location), Some(extents)) if tensor.is_owner() => {
+            (Some(location), Some(extents)) if tensor.view_of.is_none() => {
                 read.insert((location.buffer, location.offset));
                 extents.push(Extent { class: tensor.class, offset: location.offset, bytes: tensor.bytes });
             }
@@ -35,18 +78,18 @@ pub fn settled(
     }
     let mut unread = Vec::new();
     let mut settled = Vec::new();
-    for NumberedBuffer { id, held, contents } in buffers.iter().map(AsRef::as_ref) {
-        let extents = extents.entry(*id).or_default();
-        for tensor in contents.values() {
-            let Some(location) = tensor.location.filter(|place| !read.contains(&(*id, place.offset))) else { continue };
+    for held in buffers {
+        let extents = extents.entry(held.id).or_default();
+        for tensor in held.contents.values() {
+            let is_unread = |at: &Location| !read.contains(&(held.id, at.offset));
+            let Some(location) = tensor.location.filter(is_unread) else { continue };
             let class = unread_class(held.usage, tensor);
             extents.push(Extent { class, offset: location.offset, bytes: tensor.bytes });
             unread.push(AccountedTensor { class, ..tensor.clone() });
         }
-        let (asked, base, alignment, rest) = (held.asked, held.base, held.alignment, held.usage.rest());
-        let sums = sums(&Span { asked, base, alignment, rest }, extents);
+        let sums = sums(&held.span(), extents);
         devices[held.device].sums.add(&sums);
-        settled.push(accounted(*id, held, sums));
+        settled.push(held.accounted(&devices[held.device], sums));
     }
     Accounting { devices, buffers: settled, graphs, unread, ..Accounting::default() }
 }
@@ -55,7 +98,7 @@ pub fn settled(
 fn mark_caches(graphs: &mut [AccountedGraph]) {
     let mut caches: HashMap<u64, Vec<Range<Bytes>>> = HashMap::new();
     for tensor in graphs.iter().flat_map(|graph| &graph.tensors) {
-        if let (MemoryClass::Cache, true, Some(at)) = (tensor.class, tensor.is_owner(), tensor.location) {
+        if let (MemoryClass::Cache, None, Some(at)) = (tensor.class, &tensor.view_of, tensor.location) {
             caches.entry(at.buffer).or_default().push(at.offset..at.offset.saturating_add(tensor.bytes));
         }
     }
@@ -76,9 +119,4 @@ fn unread_class(usage: BufferUsage, tensor: &AccountedTensor) -> MemoryClass {
         BufferUsage::Compute => MemoryClass::Compute,
         BufferUsage::Any => tensor.class,
     }
-}
-
-fn accounted(id: u64, held: &HeldBuffer, sums: Sums) -> AccountedBuffer {
-    let HeldBuffer { device, ref buffer_type, usage, is_mapped, asked, bytes, .. } = *held;
-    AccountedBuffer { id, device, buffer_type: buffer_type.clone(), usage, is_mapped, asked, bytes, sums }
 }

@@ -1,4 +1,8 @@
-//! The result of accounting: devices, buffers, and graphs with their tensors.
+//! The result of accounting: devices, buffers, and graphs with their tensors. The fields have the names of the keys in JSON,
+//! unless an attribute says otherwise.
+
+#[cfg(feature = "cli")]
+use serde::Deserialize;
 
 use crate::placement::Bytes;
 
@@ -7,9 +11,10 @@ use super::sums::{MemoryClass, Sums};
 /// A step of a graph: the position of a node.
 pub type Step = u32;
 
-/// The memory of the devices of a process. Buffers and tensors refer to devices by their positions, tensors to buffers
-/// by their numbers.
+/// The memory of the devices of a process. Buffers and tensors refer to devices by their names, which are unique, and
+/// tensors to buffers by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(Deserialize))]
 pub struct Accounting {
     /// The number of the process.
     pub process: u32,
@@ -19,7 +24,7 @@ pub struct Accounting {
     pub devices: Vec<AccountedDevice>,
     /// The buffers, in the order of their numbers.
     pub buffers: Vec<AccountedBuffer>,
-    /// The graphs: one for each graph allocator, or those that were given.
+    /// The graphs: the largest one of each graph allocator.
     pub graphs: Vec<AccountedGraph>,
     /// Tensors in buffers that no graph has.
     pub unread: Vec<AccountedTensor>,
@@ -27,6 +32,7 @@ pub struct Accounting {
 
 /// A device, or the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(Deserialize))]
 pub struct AccountedDevice {
     /// Its name as ggml has it: "CPU", "CUDA0".
     pub name: String,
@@ -34,23 +40,18 @@ pub struct AccountedDevice {
     pub description: String,
     /// "cpu", "gpu", "integrated gpu", "accelerator", "other".
     pub kind: String,
-    /// The memory that the device reported when it held the most.
-    pub memory: Option<DeviceMemory>,
+    /// The free bytes that the device reported when it held the most.
+    pub free: Option<Bytes>,
+    /// All bytes that it reported then.
+    pub memory: Option<Bytes>,
     /// The sums of its buffers.
+    #[cfg_attr(feature = "cli", serde(flatten))]
     pub sums: Sums,
-}
-
-/// The memory that a device reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceMemory {
-    /// Free bytes.
-    pub free: Bytes,
-    /// All bytes.
-    pub total: Bytes,
 }
 
 /// The usage of a buffer according to ggml.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(Deserialize), serde(rename_all = "lowercase"))]
 pub enum BufferUsage {
     /// Not said.
     #[default]
@@ -71,12 +72,7 @@ impl BufferUsage {
         }
     }
 
-    /// Returns the usage with this name.
-    pub fn with_name(name: &str) -> Option<Self> {
-        [Self::Any, Self::Weights, Self::Compute].into_iter().find(|usage| usage.name() == name)
-    }
-
-    /// Returns what bytes are for that no known tensor takes.
+    /// Returns the use of bytes that no known tensor takes.
     pub fn rest(self) -> MemoryClass {
         match self {
             Self::Any => MemoryClass::Other,
@@ -88,30 +84,33 @@ impl BufferUsage {
 
 /// A buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(Deserialize))]
 pub struct AccountedBuffer {
     /// Its number in the process, from 1.
     pub id: u64,
     /// The device that it lies on.
-    pub device: usize,
+    pub device: String,
     /// The name of its type.
     pub buffer_type: String,
     /// Its usage according to ggml.
     pub usage: BufferUsage,
     /// True for memory of the program that was made a buffer, for example a mapped file.
-    pub is_mapped: bool,
+    pub mapped: bool,
     /// Bytes that the buffer type was asked for.
     pub asked: Bytes,
     /// Bytes that the buffer has.
     pub bytes: Bytes,
     /// The use of the requested bytes.
+    #[cfg_attr(feature = "cli", serde(flatten))]
     pub sums: Sums,
 }
 
 /// A graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(Deserialize))]
 pub struct AccountedGraph {
-    /// The number of its graph allocator in the process; `None` for a graph that was given.
-    pub allocator: Option<u64>,
+    /// The number of its graph allocator in the process.
+    pub allocator: u64,
     /// The number of its leafs.
     pub leafs: usize,
     /// The number of its nodes.
@@ -122,6 +121,7 @@ pub struct AccountedGraph {
 
 /// A place in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(Deserialize))]
 pub struct Location {
     /// The number of the buffer.
     pub buffer: u64,
@@ -131,21 +131,26 @@ pub struct Location {
 
 /// The steps at which a tensor has a value that is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(Deserialize))]
 pub struct Steps {
     /// The node that computes it or, for tensors that no node computes, the first that reads it.
+    #[cfg_attr(feature = "cli", serde(rename = "first_step"))]
     pub first: Step,
     /// The last node that reads it or a view of it.
+    #[cfg_attr(feature = "cli", serde(rename = "last_step"))]
     pub last: Step,
 }
 
 /// A tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(Deserialize))]
 pub struct AccountedTensor {
     /// Its name.
     pub name: String,
     /// The operation that computes it; "NONE" where there is none.
     pub op: String,
     /// The type of its elements.
+    #[cfg_attr(feature = "cli", serde(rename = "type"))]
     pub element: String,
     /// Its extents.
     pub ne: [i64; 4],
@@ -156,40 +161,25 @@ pub struct AccountedTensor {
     /// The root, for a view.
     pub view_of: Option<String>,
     /// The device where it resides; `None` for memory in no buffer.
-    pub device: Option<usize>,
+    pub resides: Option<String>,
     /// The name of its buffer type.
     pub buffer_type: Option<String>,
-    /// Where it lies. `None` for memory in no buffer, for tensors without memory, and where the buffer was freed before the
+    /// Its place. `None` for memory in no buffer, for tensors without memory, and if the buffer was freed before the
     /// moment that the accounting is of.
+    #[cfg_attr(feature = "cli", serde(flatten))]
     pub location: Option<Location>,
     /// When it is needed; `None` if no node computes or reads it.
+    #[cfg_attr(feature = "cli", serde(flatten))]
     pub steps: Option<Steps>,
-    /// The device or backend that executes its operation; `None` where nothing is executed, as for a view.
+    /// The device that executes its operation; `None` where nothing is executed, as for a view.
     pub executes: Option<String>,
 }
 
-impl AccountedTensor {
-    /// Returns `true` for a tensor that owns its memory.
-    pub fn is_owner(&self) -> bool {
-        self.view_of.is_none()
-    }
-}
-
 impl Accounting {
-    /// Returns the tensors of all graphs, then those that no graph has.
-    pub fn tensors(&self) -> impl Iterator<Item = &AccountedTensor> {
-        self.graphs.iter().flat_map(|graph| &graph.tensors).chain(&self.unread)
-    }
-
     /// Returns the sums of all devices.
     pub fn sums(&self) -> Sums {
         let mut all = Sums::default();
         self.devices.iter().for_each(|device| all.add(&device.sums));
         all
-    }
-
-    /// Returns the name of a device.
-    pub fn device_name(&self, device: Option<usize>) -> Option<&str> {
-        device.and_then(|device| self.devices.get(device)).map(|device| device.name.as_str())
     }
 }

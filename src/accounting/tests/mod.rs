@@ -1,8 +1,14 @@
 //! Sums of buffers, and the moments of a ledger.
 
+#[cfg(feature = "cli")]
+mod json;
+
+use std::collections::BTreeMap;
+
+use super::sums::{Extent, Span, sums};
 use super::{
-    AccountedDevice, AccountedGraph, AccountedTensor, BufferUsage, Extent, HeldBuffer, Ledger, Location, MemoryClass,
-    Moment, Span, Sums, sums,
+    AccountedDevice, AccountedGraph, AccountedTensor, BufferUsage, HeldBuffer, Ledger, Location, MemoryClass, Moment,
+    Sums,
 };
 use crate::testing::Random;
 
@@ -88,6 +94,7 @@ fn parts_of_random_buffers_add_up_to_what_was_asked_for() {
 
 fn held(device: usize, asked: u64, base: u64, usage: BufferUsage) -> HeldBuffer {
     HeldBuffer {
+        id: 0,
         device,
         buffer_type: "type".to_owned(),
         usage,
@@ -97,6 +104,7 @@ fn held(device: usize, asked: u64, base: u64, usage: BufferUsage) -> HeldBuffer 
         bytes: asked,
         base,
         alignment: 32,
+        contents: BTreeMap::new(),
     }
 }
 
@@ -109,7 +117,7 @@ fn tensor(name: &str, class: MemoryClass, buffer: u64, offset: u64, bytes: u64) 
         class,
         bytes,
         view_of: None,
-        device: Some(0),
+        resides: Some("CPU".to_owned()),
         buffer_type: None,
         location: Some(Location { buffer, offset }),
         steps: None,
@@ -119,8 +127,8 @@ fn tensor(name: &str, class: MemoryClass, buffer: u64, offset: u64, bytes: u64) 
 
 fn two_devices() -> Ledger {
     let mut ledger = Ledger::default();
-    for name in ["CPU", "GPU"] {
-        ledger.add_device(AccountedDevice { name: name.to_owned(), ..AccountedDevice::default() });
+    for (key, name) in ["CPU", "GPU"].into_iter().enumerate() {
+        assert_eq!(ledger.device(key, &AccountedDevice { name: name.to_owned(), ..AccountedDevice::default() }), key);
     }
     ledger
 }
@@ -145,19 +153,20 @@ fn each_device_has_the_moment_of_its_largest_total() {
 #[test]
 fn the_largest_graph_of_each_allocator_is_kept_with_its_moment() {
     let graph = |name: &str, bytes| AccountedGraph {
+        allocator: 1,
         tensors: vec![tensor(name, MemoryClass::Compute, 1, 0, bytes)],
         ..AccountedGraph::default()
     };
     let mut ledger = two_devices();
     ledger.add(9, held(0, 256, 0, BufferUsage::Any), true);
-    ledger.set_graph(1, 40, graph("large", 40));
-    ledger.set_graph(1, 30, graph("small", 30));
-    ledger.set_graph(1, 40, graph("equal", 40));
+    ledger.set_graph(40, graph("large", 40));
+    ledger.set_graph(30, graph("small", 30));
+    ledger.set_graph(40, graph("equal", 40));
     ledger.remove(9);
     ledger.remove_allocator(1);
     assert!(ledger.accounting(Moment::Now).graphs.is_empty());
     let largest = ledger.accounting(Moment::Largest);
-    assert_eq!(largest.tensors().map(|tensor| tensor.name.as_str()).collect::<Vec<_>>(), ["large"]);
+    assert_eq!(largest.graphs[0].tensors.iter().map(|tensor| tensor.name.as_str()).collect::<Vec<_>>(), ["large"]);
     assert_eq!(largest.sums(), Sums { compute: 40, other: 256 - 64, rounding: 24, ..Sums::default() });
 }
 
@@ -166,9 +175,9 @@ fn tensors_that_no_graph_has_count_by_the_usage_of_their_buffer() {
     let mut ledger = two_devices();
     ledger.add(9, held(0, 256, 0, BufferUsage::Any), true);
     let graph = AccountedGraph { tensors: vec![tensor("read", MemoryClass::Cache, 1, 0, 32)], ..Default::default() };
-    ledger.add_graph(graph);
+    ledger.set_graph(1, graph);
     for (name, offset) in [("read", 0), ("unread", 64)] {
-        ledger.add_content(9, tensor(name, MemoryClass::Other, 1, offset, 32));
+        ledger.add_content(9, offset, tensor(name, MemoryClass::Other, 1, offset, 32));
     }
     let found = ledger.accounting(Moment::Now);
     assert_eq!(found.unread.iter().map(|tensor| tensor.name.as_str()).collect::<Vec<_>>(), ["unread"]);
@@ -182,7 +191,7 @@ fn tensors_that_no_graph_has_count_by_the_usage_of_their_buffer() {
 fn buffers_that_are_described_again_are_not_counted_again() {
     let mut ledger = two_devices();
     ledger.add(9, held(0, 256, 0, BufferUsage::Any), true);
-    ledger.add_content(9, tensor("kept", MemoryClass::Other, 1, 0, 32));
+    ledger.add_content(9, 0, tensor("kept", MemoryClass::Other, 1, 0, 32));
     ledger.add(9, HeldBuffer { buffer_type: "other".to_owned(), ..held(0, 256, 0, BufferUsage::Any) }, false);
     let found = ledger.accounting(Moment::Now);
     assert_eq!((found.sums().total(), found.buffers.len(), found.unread.len()), (256, 1, 1));
@@ -227,10 +236,10 @@ fn cache_that_another_graph_writes_to_is_a_cache_in_all() {
     ledger.add(9, held(0, 256, 0, BufferUsage::Any), true);
     let view = AccountedTensor { view_of: Some("k".to_owned()), ..tensor("v", MemoryClass::Weights, 1, 96, 32) };
     let reads = [tensor("k", MemoryClass::Weights, 1, 64, 64), view, tensor("w", MemoryClass::Weights, 1, 128, 64)];
-    ledger.add_graph(AccountedGraph { tensors: reads.to_vec(), ..Default::default() });
+    ledger.set_graph(1, AccountedGraph { tensors: reads.to_vec(), ..Default::default() });
     assert_eq!(ledger.accounting(Moment::Now).sums().weights, 128);
     let writes = vec![tensor("k", MemoryClass::Cache, 1, 64, 64)];
-    ledger.add_graph(AccountedGraph { tensors: writes, ..Default::default() });
+    ledger.set_graph(1, AccountedGraph { allocator: 2, tensors: writes, ..Default::default() });
     let found = ledger.accounting(Moment::Now);
     assert_eq!((found.sums().weights, found.sums().kv), (64, 64));
     let classes: Vec<&str> = found.graphs[0].tensors.iter().map(|tensor| tensor.class.name()).collect();
@@ -251,12 +260,39 @@ fn tensors_of_a_buffer_of_another_moment_keep_their_device() {
     let mut ledger = two_devices();
     ledger.add(1, held(1, 64, 0, BufferUsage::Any), true);
     ledger.add(2, held(0, 64, 0, BufferUsage::Any), true);
-    ledger.add_graph(AccountedGraph {
-        tensors: vec![tensor("gone", MemoryClass::Weights, 1, 0, 64)],
-        ..Default::default()
-    });
+    let mut gone = tensor("gone", MemoryClass::Weights, 1, 0, 64);
+    ledger.locate(&mut gone, 1, 0);
+    ledger.set_graph(64, AccountedGraph { tensors: vec![gone], ..Default::default() });
     ledger.remove(1);
     let now = ledger.accounting(Moment::Now);
     assert_eq!(now.graphs[0].tensors[0].location, None);
-    assert_eq!(now.device_name(now.graphs[0].tensors[0].device), Some("CPU"));
+    assert_eq!(now.graphs[0].tensors[0].resides.as_deref(), Some("GPU"));
+}
+
+#[test]
+fn devices_of_one_name_are_told_apart() {
+    let mut ledger = two_devices();
+    let facts = |name: &str| AccountedDevice { name: name.to_owned(), ..AccountedDevice::default() };
+    assert_eq!(
+        [ledger.device(7, &facts("GPU")), ledger.device(7, &facts("GPU")), ledger.device(1, &facts("GPU"))],
+        [2, 2, 1]
+    );
+    ledger.note_memory(7, Some([5, 9]));
+    let found = ledger.accounting(Moment::Now).devices;
+    assert_eq!((found[2].name.as_str(), found[2].free, found[2].memory), ("GPU (2)", Some(5), Some(9)));
+    assert_eq!((found[1].name.as_str(), found[1].free), ("GPU", None));
+}
+
+#[test]
+fn found_buffers_keep_what_was_noted_when_they_were_allocated() {
+    let mut ledger = two_devices();
+    ledger.add(9, HeldBuffer { asked: 250, is_mapped: true, ..held(0, 256, 0, BufferUsage::Any) }, true);
+    assert!(ledger.has(9) && !ledger.has(8));
+    ledger.add_found(9, held(0, 256, 0, BufferUsage::Weights));
+    let found = ledger.accounting(Moment::Now).buffers;
+    assert_eq!((found[0].asked, found[0].mapped, found[0].usage), (250, true, BufferUsage::Weights));
+    // Other memory at the same address.
+    ledger.add_found(9, held(0, 64, 4096, BufferUsage::Any));
+    let found = ledger.accounting(Moment::Now).buffers;
+    assert_eq!((found[0].id, found[0].asked, found[0].mapped), (2, 64, false));
 }
