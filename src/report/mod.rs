@@ -6,9 +6,8 @@
 mod check;
 mod sizes;
 mod table;
-mod xml;
 #[cfg(feature = "cli")]
-mod table;
+mod xml;
 #[cfg(feature = "cli")]
 mod compare_table;
 pub mod explain;

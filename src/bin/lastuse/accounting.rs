@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::print::print;
+use super::output::print;
 use super::run::accounting::{Written, tables, tables_with_tensors};
 
 /// Print what devices held, from files that LASTUSE_ACCOUNTING named.

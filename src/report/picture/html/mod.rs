@@ -49,10 +49,7 @@ pub fn html(views: &[PlanView<'_>], options: &Options<'_>) -> String {
     let parts = [
         ("{{theme}}", theme.to_owned()),
         ("{{title}}", escaped(title)),
-        (
-            "{{style}}",
-            style::page_sheet() + STYLE + if options.accountings.is_empty() { "" } else { ACCOUNTING_STYLE },
-        ),
+        ("{{style}}", style::page_sheet() + STYLE + if options.accountings.is_empty() { "" } else { ACCOUNTING_STYLE }),
         ("{{devices}}", devices(options.accountings)),
         ("{{program}}", PROGRAM.concat()),
         ("{{data}}", data::lines(&graphs, options)),
