@@ -1,12 +1,11 @@
 //! Reads a live graph into plain data: pointers become dense ids, once.
 //!
-//! [`read`] and [`read_for_planning`] convert a [`GraphRef`] to a [`ReadGraph`], in batches of tensors ([`sources`]), with
-//! [`sizes`] for the [`requested`] buffers. [`fingerprint`] hashes a graph without reading it into plain data.
+//! [`read`] and [`read_for_planning`] convert a [`GraphRef`] to a [`ReadGraph`], in batches of tensors ([`batch`]), with
+//! sizes for the [`requested`] buffers. [`fingerprint`] hashes a graph without reading it into plain data.
 //! [`memory`] finds tensors that alias, and [`snapshot`] adds names for captures.
 
 pub mod requested;
-pub mod sizes;
-mod sources;
+pub mod batch;
 pub mod workspace;
 pub mod fingerprint;
 pub mod memory;
@@ -21,9 +20,8 @@ use crate::ggml::live::ids::{Ids, KnownIds, id_of};
 use crate::ggml::live::operations::Operations;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
+use batch::{AllocSizes, BATCH, Sources};
 use requested::Requested;
-use sizes::AllocSizes;
-use sources::{BATCH, Sources};
 use workspace::Workspace;
 
 /// A graph as plain data, with the live tensor of each id.
