@@ -1,5 +1,5 @@
-//! A placement problem: blocks with live ranges, and the buffer that they are placed in; its solution; and the interface of
-//! what solves it.
+//! A placement problem: blocks with live ranges, and the buffer that they are placed in; its solution; and the
+//! interface of what solves it.
 
 use std::ops::Range;
 
@@ -166,7 +166,8 @@ impl Problem {
         Self::from_blocks(BlockList::default(), alignment, max_chunk)
     }
 
-    /// Creates a problem of blocks whose sizes are padded to `alignment`, a power of two; no chunk should exceed `max_chunk` bytes.
+    /// Creates a problem of blocks whose sizes are padded to `alignment`, a power of two; no chunk should exceed
+    /// `max_chunk` bytes.
     pub fn from_blocks(list: BlockList, alignment: Bytes, max_chunk: Option<Bytes>) -> Self {
         Self { list, alignment, max_chunk }
     }

@@ -140,8 +140,8 @@ impl Allocator {
     /// Notes that the program does something that no scheduler does. Plans that were made before keep no inputs, and
     /// are dropped.
     ///
-    /// Programs with a scheduler set their inputs before each run. Others may set one once and compute several times, so
-    /// their inputs are kept where ggml's own allocator leaves them intact
+    /// Programs with a scheduler set their inputs before each run. Others may set one once and compute several times,
+    /// so their inputs are kept where ggml's own allocator leaves them intact
     /// ([`Rules::keep_inputs`](crate::graph::Rules::keep_inputs)). A scheduler creates its allocator by
     /// `ggml_gallocr_new_n`, reserves with a buffer id for each node, and allocates a copy of the graph.
     pub fn note_direct_use(&mut self) {
@@ -157,8 +157,8 @@ impl Allocator {
         }
     }
 
-    /// Retains a tensor in future plans: until `until` has run, or to the end of the graph. Plans are cached with the tensors
-    /// that they retain, so none is dropped.
+    /// Retains a tensor in future plans: until `until` has run, or to the end of the graph. Plans are cached with the
+    /// tensors that they retain, so none is dropped.
     ///
     /// # Errors
     /// [`NotRetained::NoNode`] if no operation computes `until`, [`NotRetained::Tiled`] if none computes the tensor.
@@ -186,8 +186,8 @@ impl Allocator {
         self.planner.runtime
     }
 
-    /// Plans `graph`, unless a cached plan was made for it, and allocates the buffers; the graph itself is changed only by
-    /// passes. `None` for the ids means 0.
+    /// Plans `graph`, unless a cached plan was made for it, and allocates the buffers; the graph itself is changed only
+    /// by passes. `None` for the ids means 0.
     ///
     /// # Errors
     /// [`Refusal::NoMemory`]; the allocator then holds no plan and can be used again. [`Refusal::NotRealized`] or
@@ -239,8 +239,8 @@ impl Allocator {
         done.map(|_| ())
     }
 
-    /// Plans `graph` as it would be reserved and returns the bytes by id; neither the graph nor the chunks nor the plan in
-    /// use are changed.
+    /// Plans `graph` as it would be reserved and returns the bytes by id; neither the graph nor the chunks nor the plan
+    /// in use are changed.
     ///
     /// # Errors
     /// [`Refusal::NoMemory`] when sizes overflow.

@@ -1,8 +1,8 @@
 //! An order with a lower peak for graphs of programs that know nothing of it: the variable `LASTUSE_REORDER`.
 //!
 //! A graph gets its order when it is reserved or measured, or planned because it is allocated without having been
-//! reserved. A graph that is rebuilt and then allocated gets the order of the reserved graph. Equal graphs get equal orders
-//! without another search.
+//! reserved. A graph that is rebuilt and then allocated gets the order of the reserved graph. Equal graphs get equal
+//! orders without another search.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -92,8 +92,8 @@ impl Orders {
         self.0.iter().rev().find(|known| is_it(known))
     }
 
-    /// Returns the order of a graph that is reserved, if it is to get another one. `ids` are the buffer ids of the nodes, and
-    /// `leaf_ids` those of the leafs; `None` means 0.
+    /// Returns the order of a graph that is reserved, if it is to get another one. `ids` are the buffer ids of the
+    /// nodes, and `leaf_ids` those of the leafs; `None` means 0.
     pub fn to_reserve<'g>(
         &mut self,
         planner: &mut Planner,
@@ -115,8 +115,8 @@ impl Orders {
             .then(|| NewOrder { nodes: in_order(graph, &known.order), ids: known.ids_in_order() })
     }
 
-    /// Returns the nodes of a graph that is allocated in another order, if it is to get one: that of the graph which was
-    /// reserved, where it is one for this graph too.
+    /// Returns the nodes of a graph that is allocated in another order, if it is to get one: that of the graph which
+    /// was reserved, where it is one for this graph too.
     pub fn to_allocate<'g>(&mut self, planner: &mut Planner, graph: GraphRef<'g>) -> Option<Vec<TensorRef<'g>>> {
         let fingerprint = Fingerprint::of_placed(&planner.runtime.operations, graph);
         if self.latest(|known| known.ordered == fingerprint).is_some() {
@@ -141,8 +141,8 @@ impl Orders {
         Some(in_order(graph, &known.order))
     }
 
-    /// Returns the nodes of a graph that was reordered in the order in which the program built it, with the buffers that
-    /// it requests for them; `None` if no node was moved.
+    /// Returns the nodes of a graph that was reordered in the order in which the program built it, with the buffers
+    /// that it requests for them; `None` if no node was moved.
     pub fn as_given<'g>(
         &self,
         planner: &Planner,

@@ -50,8 +50,8 @@ impl Passes {
         self.tilings.has_tiled(graph)
     }
 
-    /// Changes a graph that is reserved. `ids` are the buffer ids of the nodes, which follow, and `leaf_ids` those of the
-    /// leafs; `None` means 0.
+    /// Changes a graph that is reserved. `ids` are the buffer ids of the nodes, which follow, and `leaf_ids` those of
+    /// the leafs; `None` means 0.
     ///
     /// # Errors
     /// [`Refusal::NoRoom`] or [`Refusal::NoMemory`], see [`Tilings::tile_to_fit`].
@@ -100,8 +100,8 @@ impl Passes {
         unsafe { self.tile(planner, graph) }
     }
 
-    /// Returns the order in which a graph would be reserved, if it is another one, and the plan of its tiles, if it would be
-    /// tiled. The graph is not changed.
+    /// Returns the order in which a graph would be reserved, if it is another one, and the plan of its tiles, if it
+    /// would be tiled. The graph is not changed.
     ///
     /// # Safety
     /// `graph` is live with its tensors for `'g`, and no other thread uses them.
@@ -123,7 +123,8 @@ impl Passes {
         (new, tiled)
     }
 
-    /// Returns the bytes that ggml's own allocator needs for the graph of `reading`, as the program built it, by buffer.
+    /// Returns the bytes that ggml's own allocator needs for the graph of `reading`, as the program built it, by
+    /// buffer.
     pub fn ggml_alloc_sizes(
         &self,
         planner: &Planner,

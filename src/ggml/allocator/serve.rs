@@ -101,7 +101,8 @@ impl Allocator {
             && self.plans.have_room_for_expendable()
     }
 
-    /// Returns the buffers of the latest reservation, by position, if `graph` has room in the places of the plan in use.
+    /// Returns the buffers of the latest reservation, by position, if `graph` has room in the places of the plan in
+    /// use.
     fn requested_last(&self, graph: GraphRef<'_>) -> Option<Requested> {
         let current = self.plans.current()?;
         let types = self.planner.types.types();
@@ -139,8 +140,8 @@ impl Allocator {
         Ok(())
     }
 
-    /// Plans a graph. Caches the plan until others need its place. Returns `false` if it needs more memory than is held,
-    /// or may not follow the plan in use.
+    /// Plans a graph. Caches the plan until others need its place. Returns `false` if it needs more memory than is
+    /// held, or may not follow the plan in use.
     fn add_plan_if_held(
         &mut self,
         graph: GraphRef<'_>,

@@ -1,7 +1,7 @@
 //! Reads a live graph into plain data: pointers become dense ids, once.
 //!
-//! [`read`] and [`read_for_planning`] convert a [`GraphRef`] to a [`ReadGraph`], in batches of tensors ([`batch`]), with
-//! sizes for the [`requested`] buffers. [`fingerprint`] hashes a graph without reading it into plain data.
+//! [`read`] and [`read_for_planning`] convert a [`GraphRef`] to a [`ReadGraph`], in batches of tensors ([`batch`]),
+//! with sizes for the [`requested`] buffers. [`fingerprint`] hashes a graph without reading it into plain data.
 //! [`memory`] finds tensors that alias, and [`snapshot`] adds names for captures.
 
 pub mod requested;

@@ -1,8 +1,8 @@
 //! Memory for the next graph.
 //!
-//! A graph of a few hundred tensors is planned in microseconds, of which `malloc` takes a tenth: it is slow for lists of
-//! more than a KiB. So an allocator keeps the lists that reading and planning fill. Programs that create an allocator for
-//! each graph gain too, since one that is freed leaves its lists to the next.
+//! A graph of a few hundred tensors is planned in microseconds, of which `malloc` takes a tenth: it is slow for lists
+//! of more than a KiB. So an allocator keeps the lists that reading and planning fill. Programs that create an
+//! allocator for each graph gain too, since one that is freed leaves its lists to the next.
 
 use crate::ggml::live::ids::Table;
 use crate::ggml::live::lock::Lock;

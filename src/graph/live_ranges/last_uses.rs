@@ -93,8 +93,8 @@ impl LastUses {
     }
 }
 
-/// Lists that planning fills. Contents are discarded; capacity is reused: `malloc` takes a good part of the time for a small
-/// graph.
+/// Lists that planning fills. Contents are discarded; capacity is reused: `malloc` takes a good part of the time for a
+/// small graph.
 #[derive(Debug, Default)]
 pub struct Workspace {
     /// By tensor, its last use.
@@ -122,10 +122,11 @@ impl Workspace {
     }
 }
 
-/// Runs the first pass over a graph in which every tensor comes after those that it refers to, as in nearly all: the last
-/// users recorded with the sources are the last uses, and program points are the ids of nodes. `consecutive` are the nodes
-/// if their ids are consecutive, `candidates` may be inactive. Returns `None` unless the first tensors are the leafs, which refer to
-/// nothing, and the others the nodes in their order, which refer to tensors before them or themselves.
+/// Runs the first pass over a graph in which every tensor comes after those that it refers to, as in nearly all: the
+/// last users recorded with the sources are the last uses, and program points are the ids of nodes. `consecutive` are
+/// the nodes if their ids are consecutive, `candidates` may be inactive. Returns `None` unless the first tensors are
+/// the leafs, which refer to nothing, and the others the nodes in their order, which refer to tensors before them or
+/// themselves.
 pub fn in_order(
     workspace: &mut Workspace,
     graph: &Graph,

@@ -12,9 +12,9 @@ use super::inactive::InactiveNodes;
 use super::last_uses::{FirstPass, Point, Workspace, consecutive_nodes, extend_retained, in_order};
 use super::{InactiveNode, LiveRanges};
 
-/// Finds the live ranges of all tensors of `graph` that need memory. The inputs `kept`, each with its buffer, are live from
-/// the start to the end. Queries the size of each tensor once per buffer. Compiled for each kind of sizes, which is faster;
-/// `dyn Sizes` takes less code.
+/// Finds the live ranges of all tensors of `graph` that need memory. The inputs `kept`, each with its buffer, are live
+/// from the start to the end. Queries the size of each tensor once per buffer. Compiled for each kind of sizes, which
+/// is faster; `dyn Sizes` takes less code.
 pub fn live_ranges<S: Sizes + ?Sized>(
     graph: &Graph,
     buffers: &[BufferSpec],

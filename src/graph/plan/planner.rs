@@ -10,9 +10,9 @@ use super::ggml_alloc::plan_as_ggml;
 use super::intact_inputs::{intact_inputs, read_inputs};
 use super::{GraphPlan, PlanError, find_inactive};
 
-/// Plans the memory of `graph`. No buffer is larger than with ggml's own allocator, where that one is right and no tensor
-/// is retained, nor larger with an effort above the default than with the default. Queries the size of each tensor once
-/// per buffer. Compiled for each kind of sizes, which is faster; `dyn Sizes` takes less code.
+/// Plans the memory of `graph`. No buffer is larger than with ggml's own allocator, where that one is right and no
+/// tensor is retained, nor larger with an effort above the default than with the default. Queries the size of each
+/// tensor once per buffer. Compiled for each kind of sizes, which is faster; `dyn Sizes` takes less code.
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
@@ -36,8 +36,8 @@ pub fn plan<S: Sizes + ?Sized>(
     Ok(if is_allowed && is_smaller(&by_ggml, &plan) { by_ggml } else { plan })
 }
 
-/// Returns the plan of ggml's own allocator where it decides which inputs are kept: some buffer has the rule for it, and
-/// the graph has inputs.
+/// Returns the plan of ggml's own allocator where it decides which inputs are kept: some buffer has the rule for it,
+/// and the graph has inputs.
 fn plan_of_inputs<S: Sizes + ?Sized>(
     graph: &Graph,
     buffers: &[BufferSpec],
@@ -49,8 +49,8 @@ fn plan_of_inputs<S: Sizes + ?Sized>(
     if is_wanted { plan_as_ggml(graph, buffers, requests, &mut sizes).ok() } else { None }
 }
 
-/// Returns, each with its buffer, the inputs that [`plan`] keeps to the end: those that are intact in the plan of ggml's
-/// own allocator, where the rules of their buffer want that.
+/// Returns, each with its buffer, the inputs that [`plan`] keeps to the end: those that are intact in the plan of
+/// ggml's own allocator, where the rules of their buffer want that.
 fn inputs_to_keep(graph: &Graph, buffers: &[BufferSpec], by_ggml: &GraphPlan) -> Vec<(TensorId, BufferIndex)> {
     let mut kept = intact_inputs(graph, by_ggml);
     kept.retain(|&(_, buffer)| buffers[buffer as usize].rules.keep_inputs);

@@ -131,8 +131,8 @@ impl Workspace {
     }
 }
 
-/// Fills `pile` with the blocks live at step `now`, the lowest first. Those with more steps after `now` than before come first,
-/// the last to end first; then the others, the last to start first.
+/// Fills `pile` with the blocks live at step `now`, the lowest first. Those with more steps after `now` than before
+/// come first, the last to end first; then the others, the last to start first.
 fn fill_pile(
     pile: &mut Vec<BlockId>,
     keys: &mut Vec<PileKey>,

@@ -16,8 +16,8 @@ use crate::ggml::read::requested::Requested;
 use crate::ggml::read::workspace::Workspace;
 use crate::ggml::retention::RetainedAt;
 
-/// How many other graphs that it served a plan recognizes. A program may use a dozen shapes in turns, each with the four
-/// copies of inputs that a scheduler takes in turns: with fewer than it uses, none would be recognized.
+/// How many other graphs that it served a plan recognizes. A program may use a dozen shapes in turns, each with the
+/// four copies of inputs that a scheduler takes in turns: with fewer than it uses, none would be recognized.
 const MOST_SERVED: usize = 64;
 
 /// Additional memory of a plan.
@@ -125,8 +125,8 @@ impl CachedPlan {
         }
     }
 
-    /// Returns `true` if the redirected results of `graph`, which the plan serves, have to be checked: constants may have
-    /// changed in ways that the key does not cover.
+    /// Returns `true` if the redirected results of `graph`, which the plan serves, have to be checked: constants may
+    /// have changed in ways that the key does not cover.
     pub fn must_check_outputs(&self, runtime: &'static Runtime, graph: GraphRef<'_>) -> bool {
         self.checked_outputs
             .is_some_and(|checked| Fingerprint::of_outputs(runtime, graph).is_some_and(|outputs| outputs != checked))
@@ -175,7 +175,8 @@ impl CachedPlan {
     }
 
     /// Returns `true` if another plan for several buffers with these `kept_leafs` may serve a graph next, without the
-    /// scheduler being told: other backends may still compute the graph before, from copies of inputs that have to stay.
+    /// scheduler being told: other backends may still compute the graph before, from copies of inputs that have to
+    /// stay.
     pub fn may_be_followed_by(&self, kept_leafs: &KeptLeafs) -> bool {
         !self.requested.is_listed() || self.kept_leafs.is_empty() || self.kept_leafs == *kept_leafs
     }
@@ -255,8 +256,8 @@ impl CachedPlan {
     }
 }
 
-/// Returns where each of the `listed` tensors of a graph is listed first, by id; `None` if that is its id, since none is
-/// listed twice.
+/// Returns where each of the `listed` tensors of a graph is listed first, by id; `None` if that is its id, since none
+/// is listed twice.
 fn first_positions(graph: &Graph, listed: usize) -> Option<Vec<u32>> {
     if listed == graph.leafs().len() + graph.nodes().len() {
         return None;

@@ -148,8 +148,8 @@ impl PlanCache {
     /// Selects the plan whose key matches `graph` and that keeps the tensors `retained`, or that served `graph` lately.
     /// `fingerprint` computes that of `graph`. Returns `false` if there is none.
     ///
-    /// Where graphs take turns, they are recognized by fingerprints: the keys of all plans do not fit in the caches of a
-    /// processor.
+    /// Where graphs take turns, they are recognized by fingerprints: the keys of all plans do not fit in the caches of
+    /// a processor.
     pub fn select_known(
         &mut self,
         fingerprint: impl FnOnce() -> Fingerprint,
@@ -175,8 +175,8 @@ impl PlanCache {
         true
     }
 
-    /// Selects a plan that fits `graph`, compared tensor by tensor, and that keeps the tensors `retained`; one that was made
-    /// for a much larger graph only if `may_be_larger`.
+    /// Selects a plan that fits `graph`, compared tensor by tensor, and that keeps the tensors `retained`; one that was
+    /// made for a much larger graph only if `may_be_larger`.
     pub fn select_fitting<'g>(
         &mut self,
         runtime: &Runtime,
@@ -211,8 +211,9 @@ impl PlanCache {
         self.plans.iter().enumerate().filter(|(_, plan)| self.qualifies(plan, retained))
     }
 
-    /// Returns `true` if `plan` keeps the tensors `retained`. With several buffers only plans for the buffers requested last
-    /// qualify, since a call that allocates a graph does not pass ids, and only those that may follow the plan in use.
+    /// Returns `true` if `plan` keeps the tensors `retained`. With several buffers only plans for the buffers requested
+    /// last qualify, since a call that allocates a graph does not pass ids, and only those that may follow the plan in
+    /// use.
     fn qualifies(&self, plan: &CachedPlan, retained: &[RetainedAt]) -> bool {
         let follows =
             |current: &CachedPlan| plan.requested == current.requested && current.may_be_followed_by_plan(plan);
