@@ -94,7 +94,7 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 19] = [
+    const SOURCES: [&str; 18] = [
         "src/abi/process.rs",
         "src/abi/accounting.rs",
         "src/abi/dump.rs",
@@ -106,7 +106,6 @@ mod header {
         "src/abi/recompute.rs",
         "src/abi/tiling.rs",
         "src/abi/steps.rs",
-        "src/abi/steps_report.rs",
         "src/abi/offload.rs",
         "src/abi/offload_device.rs",
         "src/abi/offload_item.rs",
@@ -160,7 +159,7 @@ mod bindings {
 
     const TYPES: &[&str] = &[
         "ggml_(tensor|cgraph|init_params|tallocr|context|hash_set|bitset_t|cgraph_eval_order|log_callback)",
-        "ggml_(type_traits|to_float_t|from_float_t)",
+        "ggml_(type_traits|to_float_t|from_float_t|backend_sched_eval_callback)",
     ];
     const FUNCTIONS: &[&str] = &[
         "ggml_(abort|is_contiguous|is_quantized|log_(internal|get|set)|version|op_(name|desc)|type_name|get_data|get_(first|next)_tensor)",
@@ -175,8 +174,8 @@ mod bindings {
         "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|cpu_buffer_type|multi_buffer_alloc_buffer)",
         "ggml_backend_(supports_op|supports_buft|offload_op)",
         "ggml_backend_(graph_compute|tensor_(get|memset)|buffer_(get_usage|is_host|clear))",
-        "ggml_backend_sched_(reset|split_graph|alloc_graph|graph_compute|get_n_backends|get_backend)",
-        "ggml_backend_sched_(get_buffer_type|get_buffer_size|get_tensor_backend|set_tensor_backend)",
+        "ggml_backend_sched_(graph_compute|set_eval_callback|get_n_backends|get_backend|get_buffer_type)",
+        "ggml_backend_sched_(get_tensor_backend|set_tensor_backend)",
     ];
 
     /// Types that lastuse only has pointers to.

@@ -47,6 +47,7 @@
 #include <stdint.h>
 
 struct ggml_gallocr; // ggml-alloc.h
+struct ggml_tallocr; // ggml-alloc.h
 struct ggml_cgraph; // ggml.h
 struct ggml_context; // ggml.h
 struct ggml_tensor; // ggml.h
@@ -135,7 +136,7 @@ struct lastuse_guard;
 // Devices, what is placed on them, and the result: made by lastuse_offload_new.
 struct lastuse_offload;
 
-// A graph that is computed step by step: made by lastuse_steps_new.
+// A graph that is computed in steps: made by lastuse_steps_new.
 struct lastuse_steps;
 
 // Statistics of the process: lastuse_stats_report.
@@ -328,44 +329,35 @@ struct lastuse_steps_params {
   struct ggml_tensor *const *cuts;
   // The length of cuts.
   size_t n_cuts;
-  // The number of steps, if lastuse is to choose the cuts with the lowest peak; 0 if cuts is set.
+  // The number of steps, if lastuse is to cut the graph where few bytes cross; 0 if cuts is set.
   size_t n_steps;
   // The backend that computes the graph; NULL if sched is set.
   struct ggml_backend *backend;
   // The scheduler that computes the graph; NULL if backend is set.
   struct ggml_backend_sched *sched;
-  // The buffer type of all memory; NULL: that of backend. NULL with a scheduler.
-  struct ggml_backend_buffer_type *buft;
-  // Called after each step, with its number from 0, before its memory is freed; returning false stops. May be NULL.
-  bool (*callback)(int step, void *user_data);
+  // The allocator that retains what callback may read, made by lastuse; or NULL. NULL with a scheduler.
+  struct ggml_gallocr *galloc;
+  // Called after each step, with its number from 0; returning false stops. May be NULL.
+  bool (*callback)(size_t step, void *user_data);
   // The last argument of callback.
   void *user_data;
 };
 
-// The memory of a graph that is computed step by step: lastuse_steps_report.
-struct lastuse_steps_memory {
+// A step and its memory, in the plan of the whole graph: lastuse_steps_report.
+struct lastuse_step_report {
   size_t struct_size;
-  // The most bytes held at a time: kept_size, and compute_size and crossing_size of one step.
-  size_t peak_size;
-  // Bytes of the inputs and outputs, which have memory until lastuse_steps_free.
-  size_t kept_size;
-  // Bytes that the graph takes as a whole, by ggml_gallocr_reserve; 0 with a scheduler, where that is not known.
-  size_t whole_size;
   // The number of steps.
-  int n_steps;
-};
-
-// One step: lastuse_steps_step_report.
-struct lastuse_step_memory {
-  size_t struct_size;
-  // Bytes of the compute buffer; with a scheduler, of all its compute buffers, which it keeps from step to step.
-  size_t compute_size;
-  // Bytes of the tensors that cross a cut before or after the step, and have memory outside of its compute buffer.
+  size_t n_steps;
+  // Bytes that the whole graph takes; with a scheduler, if its first backend computed all of it.
+  size_t total_size;
+  // The position of the first node of the step, as for ggml_graph_node.
+  size_t first_node;
+  // The number of its nodes.
+  size_t n_nodes;
+  // The most bytes that are live while it is computed.
+  size_t peak_size;
+  // Bytes that are live when it has run, and in the next step; 0 for the last.
   size_t crossing_size;
-  // The position of the first node, as for ggml_graph_node.
-  int first_node;
-  // The number of nodes.
-  int n_nodes;
 };
 
 // Parameters of lastuse_offload_new.
@@ -635,25 +627,15 @@ struct ggml_tensor *lastuse_tensor_set_output(struct ggml_tensor *t, struct ggml
 // ctx is full, and if lastuse does not know the layout of this ggml.
 struct ggml_tensor *ggml_dependency(struct ggml_context *ctx, struct ggml_tensor *a, struct ggml_tensor *b);
 
-// Gives t, a result of a graph, memory in a buffer of the program, where it survives later graphs. Returns the tensor
-// that lies there, flagged as an output: t itself, whose operation then writes there; or, if t is a view or the device
-// of buffer cannot compute it, a new tensor that copies t there, for ggml_build_forward_expand.
+// Gives t, a result of a graph, the next bytes of a buffer of the program, where it survives later graphs. Returns the tensor
+// that lies there, flagged as an output: t itself, whose operation then writes there; or, if t is a view or the device of the
+// buffer cannot compute it, a new tensor in ctx that copies t there, for ggml_build_forward_expand.
 //
-// Called once for a tensor, before its graph is reserved or allocated. buffer outlives the tensor and is handed out in
-// the order of calls; copies live until lastuse_gallocr_dedicated_reset or ggml_gallocr_free. With a scheduler, pass
-// an allocator that allocates no graphs. Returns NULL and changes nothing in the cases that docs/steps.md lists.
-struct ggml_tensor *lastuse_tensor_dedicate(struct ggml_gallocr *galloc,
+// Called once for a tensor, before its graph is reserved or allocated. talloc, from ggml_tallocr_new, hands out the bytes in
+// the order of calls. Returns NULL in the cases that docs/steps.md lists; ctx may then have a tensor that nothing uses.
+struct ggml_tensor *lastuse_tensor_dedicate(struct ggml_context *ctx,
                                             struct ggml_tensor *t,
-                                            struct ggml_backend_buffer *buffer);
-
-// Returns the bytes of a buffer that tensors dedicated with galloc take, with the gaps that alignment leaves between
-// them; 0 if there are none, or if lastuse has not created galloc.
-size_t lastuse_gallocr_dedicated_size(struct ggml_gallocr *galloc, struct ggml_backend_buffer *buffer);
-
-// Forgets what galloc has dedicated in a buffer: its bytes can be handed out again, and the copies that
-// lastuse_tensor_dedicate returned for it are freed. Called before buffer is freed. Does nothing if there is nothing,
-// or if lastuse has not created galloc.
-void lastuse_gallocr_dedicated_reset(struct ggml_gallocr *galloc, struct ggml_backend_buffer *buffer);
+                                            struct ggml_tallocr *talloc);
 
 // Removes copies from a graph: operations write their results where ggml_cpy, ggml_cont, ggml_dup and ggml_concat
 // would copy them. Returns true if any was removed. Results are the same to the last bit. Called when the graph is
@@ -698,35 +680,30 @@ bool lastuse_graph_tile(struct ggml_context *ctx,
                         const struct lastuse_tiling_params *params,
                         struct lastuse_tiling_report *report);
 
-// Cuts a graph into steps, which lastuse_steps_compute computes one after the other: each is planned by itself, gets a
-// compute buffer, runs, and is freed before the next. Inputs, which are leafs without memory, get it here and keep
-// their values. The caller frees the result with lastuse_steps_free, before the graph and the backend or scheduler.
+// Cuts a graph into steps, which lastuse_steps_compute computes one after the other. The program allocates the graph, with
+// galloc or another allocator, or with sched, after this call. galloc then retains inputs and results that no node reads; and,
+// until a step has run, what it reads of earlier ones. For sched, these are flagged as outputs until lastuse_steps_free.
 //
-// Called when the graph is complete, in place of allocating it; the graph must not be changed until
-// lastuse_steps_free. Returns NULL and leaves the graph unchanged if there is not enough memory, the graph was
-// allocated already, or parameters are wrong: docs/steps.md lists the cases.
-struct lastuse_steps *lastuse_steps_new(struct ggml_cgraph *graph, const struct lastuse_steps_params *params);
+// Called when the graph is complete. The caller frees the result with lastuse_steps_free, before the graph, the backend or
+// scheduler, and galloc. Returns NULL, and retains nothing, in the cases that docs/steps.md lists.
+struct lastuse_steps *lastuse_steps_new(struct ggml_cgraph *graph,
+                                        const struct lastuse_steps_params *params);
 
-// Computes the steps one after the other; may be called again, for other inputs. Outputs can be read afterwards, until
-// the next call. Returns an enum ggml_status: GGML_STATUS_ABORTED if the callback returned false,
-// GGML_STATUS_ALLOC_FAILED if there is not enough memory for a step, GGML_STATUS_FAILED in a callback of the same
-// steps, or the status of the backend. Then the steps before it were computed.
+// Computes the steps of a graph that has memory, one after the other; may be called again. A scheduler calls its callback
+// (ggml_backend_sched_set_eval_callback) for that, and has none afterwards. Returns an enum ggml_status: GGML_STATUS_ABORTED
+// if the callback of params returned false, GGML_STATUS_FAILED if the graph has no memory or lists a cut no longer, and in the
+// callback of the same steps, or the status of the backend. Then the steps before it were computed.
 int lastuse_steps_compute(struct lastuse_steps *steps);
 
-// Frees steps, and the memory of the inputs and outputs of their graph, which can then be allocated in another way.
-// Does nothing for NULL. In a callback of lastuse_steps_compute nothing is freed.
+// Fills in a step, counted from 0, and the memory of it and of the whole graph, as planned by lastuse_steps_new: of tensors
+// that had none then. Returns false if there is no such step.
+bool lastuse_steps_report(const struct lastuse_steps *steps,
+                          size_t step,
+                          struct lastuse_step_report *report);
+
+// Frees steps; galloc then retains nothing for them. Does nothing for NULL. In a callback of lastuse_steps_compute nothing is
+// freed.
 void lastuse_steps_free(struct lastuse_steps *steps);
-
-// Fills in the memory that all steps take together: the bytes that buffer types are asked for, known before the first
-// run. Writes nothing in a callback that is called while a step is computed.
-void lastuse_steps_report(const struct lastuse_steps *steps, struct lastuse_steps_memory *report);
-
-// Fills in the nodes of one step, counted from 0, and the memory that it takes. Returns false if there is no such
-// step, and in a callback that is called while a step is computed.
-bool lastuse_steps_step_report(const struct lastuse_steps *steps, int step, struct lastuse_step_memory *report);
-
-// Returns the number of steps; 0 in a callback that is called while a step is computed.
-int lastuse_steps_step_count(const struct lastuse_steps *steps);
 
 // Creates a planner that decides which weights and caches are on which device. The caller adds devices, items and
 // graphs, calls lastuse_offload_solve, reads the result, and frees it with lastuse_offload_free. params may be

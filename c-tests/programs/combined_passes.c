@@ -67,6 +67,7 @@ struct trial {
     struct pair           pair;
     ggml_gallocr_t        galloc;
     ggml_backend_buffer_t buffer;
+    struct ggml_tallocr   talloc; // of buffer
     size_t                limits[2];
     struct kept           kept;
     uint64_t              random;
@@ -91,7 +92,7 @@ static void dedicate_one(struct trial * trial) {
     if (!mixed_graph_lists(trial->pair.truth.graph, trial->pair.truth.values[at]) || trial->kept.count == MOST_KEPT) {
         return;
     }
-    struct ggml_tensor * t = lastuse_tensor_dedicate(trial->galloc, g->values[at], trial->buffer);
+    struct ggml_tensor * t = lastuse_tensor_dedicate(g->ctx, g->values[at], &trial->talloc);
     if (t != NULL) {
         if (t != g->values[at]) {
             struct ggml_tensor * last = g->graph->nodes[g->graph->n_nodes - 1];
@@ -121,6 +122,7 @@ static void apply(struct trial * trial, int pass) {
 static int try_passes(ggml_backend_t cpu, uint64_t seed) {
     struct trial trial = { .pair = pair_new(seed), .galloc = new_allocator(), .random = seed ^ 0x5eed };
     trial.buffer       = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), DEDICATED);
+    trial.talloc       = ggml_tallocr_new(trial.buffer);
     find_limits(seed, trial.limits);
     mixed_graph_run(&trial.pair.truth, trial.pair.truth.graph, cpu);
     tile(&trial);

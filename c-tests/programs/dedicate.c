@@ -25,6 +25,7 @@ struct scene {
     struct ggml_tensor *  input;
     struct dummy_buft     dummy;
     ggml_backend_buffer_t buffer;
+    struct ggml_tallocr   talloc; // of buffer
     ggml_gallocr_t        galloc;
 };
 
@@ -37,6 +38,7 @@ static void scene_init(struct scene * s, size_t buffer_size) {
     s->buffer = ggml_backend_buft_alloc_buffer(dummy_buft_type(&s->dummy), buffer_size);
     s->galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(s->buffer != NULL && s->galloc != NULL, "no memory");
+    s->talloc = ggml_tallocr_new(s->buffer);
 }
 
 static void scene_free(struct scene * s) {
@@ -46,7 +48,7 @@ static void scene_free(struct scene * s) {
 }
 
 static struct ggml_tensor * dedicated(struct scene * s, struct ggml_tensor * t) {
-    struct ggml_tensor * kept = lastuse_tensor_dedicate(s->galloc, t, s->buffer);
+    struct ggml_tensor * kept = lastuse_tensor_dedicate(s->ctx, t, &s->talloc);
     CHECK(kept != NULL, "refused: %s", lastuse_last_error());
     CHECK(kept->buffer == s->buffer && dummy_buft_contains(&s->dummy, kept->data, ggml_nbytes(kept)),
           "%s lies elsewhere", kept->name);
@@ -161,12 +163,13 @@ CASE(gradients_of_training_in_threads) {
 
     ggml_gallocr_t        galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 4u << 20);
+    struct ggml_tallocr   talloc = ggml_tallocr_new(buffer);
     struct ggml_tensor *  kept[TRAINING_WEIGHTS + 1];
     int                   n_copied = 0;
     for (int i = 0; i <= TRAINING_WEIGHTS; i++) {
         bool                 is_loss = i == TRAINING_WEIGHTS;
         struct ggml_tensor * t_i     = is_loss ? t.loss : ggml_graph_get_grad(t.graph, t.weights[i]);
-        kept[i]                      = lastuse_tensor_dedicate(galloc, t_i, buffer);
+        kept[i]                      = lastuse_tensor_dedicate(t.ctx, t_i, &talloc);
         CHECK(kept[i] != NULL, "%d is refused: %s", i, lastuse_last_error());
         n_copied += kept[i] != t_i;
         ggml_build_forward_expand(t.graph, kept[i]);
@@ -219,11 +222,13 @@ static void random_graph_with_dedicated_nodes(ggml_backend_t cpu, uint64_t seed)
     struct ggml_tensor **       kept    = calloc((size_t) n_nodes, sizeof(*kept));
     ggml_gallocr_t              galloc  = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     ggml_backend_buffer_t       buffer  = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 16u << 20);
+    struct ggml_context *       ctx     = no_alloc_context(1u << 20); // of copies
     CHECK(kept != NULL && buffer != NULL, "no memory");
+    struct ggml_tallocr talloc = ggml_tallocr_new(buffer);
     for (int i = 0; i < n_nodes; i++) {
         struct ggml_tensor * node = g.graph->nodes[i];
         if (splitmix64(&random) % 3 == 0 && ggml_is_contiguous(node)) {
-            kept[i] = lastuse_tensor_dedicate(galloc, node, buffer);
+            kept[i] = lastuse_tensor_dedicate(ctx, node, &talloc);
             CHECK(kept[i] != NULL || strstr(lastuse_last_error(), "t is a view of") != NULL ||
                       strstr(lastuse_last_error(), "t is an input") != NULL ||
                       strstr(lastuse_last_error(), "no operation computes t") != NULL ||
@@ -252,6 +257,7 @@ static void random_graph_with_dedicated_nodes(ggml_backend_t cpu, uint64_t seed)
     ggml_gallocr_free(galloc);
     ggml_backend_buffer_free(buffer);
     free(kept);
+    ggml_free(ctx);
     random_graph_free(&truth);
     random_graph_free(&g);
 }
@@ -280,11 +286,12 @@ CASE(in_a_scheduler) {
         separate_backends_init(&separate, 1);
         scene_init(&s, 64);
         ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(separate.types[where], 1u << 16);
+        struct ggml_tallocr   talloc = ggml_tallocr_new(buffer);
         struct ggml_tensor *  x      = ggml_sqr(s.ctx, s.input);
         struct ggml_tensor *  y      = ggml_scale(s.ctx, x, 3.0f);
         struct ggml_tensor *  row    = ggml_view_1d(s.ctx, x, COLUMNS, 0);
-        struct ggml_tensor *  kept   = lastuse_tensor_dedicate(s.galloc, y, buffer);
-        struct ggml_tensor *  copy   = lastuse_tensor_dedicate(s.galloc, row, buffer);
+        struct ggml_tensor *  kept   = lastuse_tensor_dedicate(s.ctx, y, &talloc);
+        struct ggml_tensor *  copy   = lastuse_tensor_dedicate(s.ctx, row, &talloc);
         CHECK(kept == y && copy != NULL && copy != row, "refused: %s", lastuse_last_error());
         ggml_build_forward_expand(s.graph, ggml_sum(s.ctx, y));
         ggml_build_forward_expand(s.graph, copy);
@@ -336,7 +343,7 @@ CASE(devices_decide) {
     checks_copy(&s, product, "what the device cannot compute");
     separate.devices[0].iface.supports_op = supports_nothing;
     struct ggml_tensor * other            = ggml_neg(s.ctx, product);
-    CHECK(lastuse_tensor_dedicate(s.galloc, other, s.buffer) == NULL, "not refused");
+    CHECK(lastuse_tensor_dedicate(s.ctx, other, &s.talloc) == NULL, "not refused");
     CHECK(strstr(lastuse_last_error(), "can neither compute t nor copy it") != NULL, "%s", lastuse_last_error());
     CHECK(other->buffer == NULL && other->data == NULL && other->flags == 0, "it has changed");
     scene_free(&s);
@@ -347,7 +354,7 @@ CASE(bytes_are_handed_out_in_order) {
     struct scene s;
     scene_init(&s, 4 * ALIGNMENT);
     char * base = ggml_backend_buffer_get_base(s.buffer);
-    CHECK(lastuse_gallocr_dedicated_size(s.galloc, s.buffer) == 0, "bytes are taken already");
+    CHECK(s.talloc.offset == 0, "bytes are taken already");
     for (int round = 0; round < 3; round++) {
         struct ggml_tensor * x     = ggml_new_tensor_1d(s.ctx, GGML_TYPE_F32, 16);
         struct ggml_tensor * a     = ggml_neg(s.ctx, ggml_view_1d(s.ctx, x, 1, 0));
@@ -355,28 +362,27 @@ CASE(bytes_are_handed_out_in_order) {
         struct ggml_tensor * c     = ggml_concat(s.ctx, x, x, 0);
         struct ggml_tensor * after = ggml_neg(s.ctx, x);
         dedicated(&s, a);
-        CHECK(a->data == base && lastuse_gallocr_dedicated_size(s.galloc, s.buffer) == sizeof(float), "the first");
+        CHECK(a->data == base && s.talloc.offset == ALIGNMENT, "the first");
         dedicated(&s, b);
         CHECK((char *) b->data == base + ALIGNMENT, "the second is at %td", (char *) b->data - base);
         dedicated(&s, c); // to the last byte
-        CHECK(lastuse_gallocr_dedicated_size(s.galloc, s.buffer) == 4 * ALIGNMENT, "the third");
-        CHECK(lastuse_tensor_dedicate(s.galloc, after, s.buffer) == NULL, "the buffer has no end");
-        CHECK(strstr(lastuse_last_error(), "t takes 64 bytes, and 0 of 256 are free") != NULL, "%s",
+        CHECK(s.talloc.offset == 4 * ALIGNMENT, "the third");
+        CHECK(lastuse_tensor_dedicate(s.ctx, after, &s.talloc) == NULL, "the buffer has no end");
+        CHECK(strstr(lastuse_last_error(), "not enough space in the buffer") != NULL, "%s",
               lastuse_last_error());
         CHECK(after->data == NULL && after->buffer == NULL, "it has memory");
-        lastuse_gallocr_dedicated_reset(s.galloc, s.buffer);
-        CHECK(lastuse_gallocr_dedicated_size(s.galloc, s.buffer) == 0, "bytes are taken still");
+        s.talloc = ggml_tallocr_new(s.buffer);
     }
     scene_free(&s);
 }
 
 static void check_refused(struct scene * s, struct ggml_tensor * t, const char * why) {
     struct ggml_tensor before = *t;
-    size_t             taken  = lastuse_gallocr_dedicated_size(s->galloc, s->buffer);
-    CHECK(lastuse_tensor_dedicate(s->galloc, t, s->buffer) == NULL, "not refused: %s", why);
+    size_t             taken  = s->talloc.offset;
+    CHECK(lastuse_tensor_dedicate(s->ctx, t, &s->talloc) == NULL, "not refused: %s", why);
     CHECK(strstr(lastuse_last_error(), why) != NULL, "\"%s\" is not in \"%s\"", why, lastuse_last_error());
     CHECK(memcmp(&before, t, sizeof(before)) == 0, "%s: t has changed", why);
-    CHECK(lastuse_gallocr_dedicated_size(s->galloc, s->buffer) == taken, "%s: bytes are taken", why);
+    CHECK(s->talloc.offset == taken, "%s: bytes are taken", why);
 }
 
 CASE(contradictory_requests) {
@@ -398,10 +404,10 @@ CASE(contradictory_requests) {
     check_refused(&s, input, "t is an input");
     check_refused(&s, empty, "t has no elements");
     check_refused(&s, rows, "quantized elements that are not in order");
-    check_refused(&s, large, "buffer is too small: t takes 18432 bytes, and 16384 of 16384 are free");
+    check_refused(&s, large, "not enough space in the buffer");
     dedicated(&s, x);
     check_refused(&s, x, "t has memory already: it was dedicated before");
-    check_refused(&s, view, "which is dedicated already");
+    checks_copy(&s, view, "a view of what is dedicated");
     CHECK(log_capture_has(&log, "lastuse_tensor_dedicate: t has memory already"), "not in the log");
     log_capture_stop();
     scene_free(&s);
@@ -415,13 +421,10 @@ CASE(after_the_graph_is_allocated) {
     ggml_build_forward_expand(s.graph, ggml_sum(s.ctx, ggml_concat(s.ctx, x, x, 0)));
     run(&s, 1);
     check_refused(&s, x, "t has memory already");
-    check_refused(&s, view, "whose graph is allocated already");
-    struct ggml_tensor *  y    = ggml_neg(s.ctx, s.input);
-    ggml_backend_buffer_t own  = x->buffer;
-    ggml_backend_buffer_t mine = s.buffer;
-    s.buffer                   = own;
-    check_refused(&s, y, "buffer is the compute buffer of galloc");
-    s.buffer = mine;
+    check_refused(&s, view, "t is a view of a tensor whose graph is allocated already");
+    struct ggml_tensor * y    = ggml_neg(s.ctx, s.input);
+    s.talloc                  = ggml_tallocr_new(x->buffer);
+    check_refused(&s, y, "the buffer is a compute buffer");
     scene_free(&s);
 }
 

@@ -230,10 +230,10 @@ CASE(dedicated_results_are_not_computed_again) {
     struct training      t      = training_new();
     struct ggml_tensor * silu   = first_silu(&t);
     struct copies        copies = { .kept = silu };
-    size_t               size   = ggml_nbytes(silu);
+    size_t               size   = GGML_PAD(ggml_nbytes(silu), ggml_backend_buft_get_alignment(ggml_backend_cpu_buffer_type()));
     ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), size);
-    ggml_gallocr_t        galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(lastuse_tensor_dedicate(galloc, silu, buffer), "%s", lastuse_last_error());
+    struct ggml_tallocr   talloc = ggml_tallocr_new(buffer);
+    CHECK(lastuse_tensor_dedicate(t.ctx, silu, &talloc) == silu, "%s", lastuse_last_error());
     struct lastuse_recompute_params params = params_of(smallest_budget() * 5 / 4);
     struct lastuse_recompute_report report;
     params.callback    = note_copy;
@@ -243,7 +243,6 @@ CASE(dedicated_results_are_not_computed_again) {
     struct training given = training_new();
     check_same_training(&given, &t, 1);
     training_free(&given);
-    ggml_gallocr_free(galloc);
     ggml_backend_buffer_free(buffer);
     training_free(&t);
 }

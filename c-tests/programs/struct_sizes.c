@@ -92,7 +92,7 @@ static void fill_steps_params(void * all) {
 
 static bool use_steps_params(void * given) {
     struct lastuse_steps * steps = lastuse_steps_new(a_graph(), given);
-    bool                   done  = steps != NULL && lastuse_steps_step_count(steps) == 2;
+    bool                   done  = steps != NULL && lastuse_steps_report(steps, 1, &(struct lastuse_step_report){ .struct_size = 16 });
     lastuse_steps_free(steps);
     return done;
 }
@@ -103,15 +103,8 @@ static struct lastuse_steps * some_steps(void) {
     return lastuse_steps_new(a_graph(), &params);
 }
 
-static bool use_steps_memory(void * given) {
-    lastuse_steps_report(some_steps(), given);
-    return ((struct lastuse_steps_memory *) given)->peak_size > 0;
-}
-
-static bool use_step_memory(void * given) {
-    ((struct lastuse_step_memory *) given)->compute_size = SIZE_MAX;
-    return lastuse_steps_step_report(some_steps(), 0, given) &&
-           ((struct lastuse_step_memory *) given)->compute_size != SIZE_MAX;
+static bool use_step_report(void * given) {
+    return lastuse_steps_report(some_steps(), 0, given) && ((struct lastuse_step_report *) given)->total_size > 0;
 }
 
 static bool use_offload_params(void * given) {
@@ -183,8 +176,7 @@ static const struct sized STRUCTS[] = {
     SIZED(tiling_params, retained, fill_tiling_params),
     SIZED(tiling_report, size_after, NULL),
     SIZED(steps_params, sched, fill_steps_params),
-    SIZED(steps_memory, kept_size, NULL),
-    SIZED(step_memory, crossing_size, NULL),
+    SIZED(step_report, first_node, NULL),
     SIZED(offload_params, whole_layers, NULL),
     SIZED(offload_device, reserve, fill_offload_device),
     SIZED(offload_memory, weights_size, NULL),

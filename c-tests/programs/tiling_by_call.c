@@ -271,6 +271,7 @@ CASE(tensors_that_only_tiles_are_computed_of_are_refused) {
     struct ggml_tensor *        scores = named(&b, "scores");
     struct lastuse_tiling_report report;
     ggml_backend_buffer_t       buffer = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 4 << 20);
+    struct ggml_tallocr         talloc = ggml_tallocr_new(buffer);
     ggml_gallocr_t              galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(lastuse_tensor_retain(galloc, scores, NULL), "%s", lastuse_last_error());
     check_refused(&b, params_of(2 * 1024 * 1024), "the smallest needs");
@@ -278,7 +279,7 @@ CASE(tensors_that_only_tiles_are_computed_of_are_refused) {
     CHECK(tile(&b, params_of(2 * 1024 * 1024), &report) && (int) report.n_tilings > 0, "%s", lastuse_last_error());
     CHECK(!lastuse_tensor_retain(galloc, scores, NULL) && strstr(lastuse_last_error(), "only tiles") != NULL, "retained");
     CHECK(!lastuse_tensor_retain(galloc, scores, b.results[0]), "retained");
-    CHECK(lastuse_tensor_dedicate(galloc, scores, buffer) == NULL && strstr(lastuse_last_error(), "only tiles") != NULL,
+    CHECK(lastuse_tensor_dedicate(b.ctx, scores, &talloc) == NULL && strstr(lastuse_last_error(), "only tiles") != NULL,
           "dedicated");
     struct ggml_tensor * elsewhere = ggml_dup_tensor(b.ctx, scores);
     CHECK(ggml_set_output(scores, elsewhere) == NULL && strstr(lastuse_last_error(), "only tiles") != NULL, "redirected");

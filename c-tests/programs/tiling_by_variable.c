@@ -478,10 +478,11 @@ CASE(tensors_wanted_after_the_cut_are_computed) {
     struct attention_truth truth  = attention_truth_new(cpu);
     ggml_backend_buffer_t  buffer = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 4 << 20);
     for (int dedicates = 0; dedicates < 2; dedicates++) {
-        struct attention a      = attention_new(512);
-        ggml_gallocr_t   galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        struct attention    a      = attention_new(512);
+        ggml_gallocr_t      galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        struct ggml_tallocr talloc = ggml_tallocr_new(buffer);
         CHECK(ggml_gallocr_reserve(galloc, a.graph) && is_cut(a.graph), "not reserved in tiles");
-        bool accepted = dedicates ? lastuse_tensor_dedicate(galloc, a.scores, buffer) == a.scores
+        bool accepted = dedicates ? lastuse_tensor_dedicate(a.ctx, a.scores, &talloc) == a.scores
                                   : lastuse_tensor_retain(galloc, a.scores, NULL);
         CHECK(accepted, "%s", lastuse_last_error());
         CHECK(ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");

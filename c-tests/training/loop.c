@@ -158,6 +158,7 @@ static struct part_graph build(const struct loop * l, enum part part) {
     size_t overhead = 2 * size * ggml_tensor_overhead() + ggml_graph_overhead_custom(size, true);
 
     struct part_graph p = { .ctx = no_alloc_context(overhead) };
+    p.g.ctx             = p.ctx;
     p.g.graph           = ggml_new_graph_custom(p.ctx, size, true);
     p.g.backend         = l->t->backend;
     p.g.galloc          = l->galloc;
@@ -185,19 +186,11 @@ static bool is_used(const struct loop * l, enum part part) {
 }
 
 static void allocate(struct loop * l) {
-    const struct method * method = l->t->method;
-    for (int i = 0; i < N_PARTS && method->allocate == NULL; i++) {
+    for (int i = 0; i < N_PARTS; i++) {
         CHECK(!is_used(l, i) || ggml_gallocr_reserve(l->galloc, l->parts[i].g.graph), "no memory");
     }
     for (int i = 0; i < N_PARTS; i++) {
-        if (!is_used(l, i)) {
-            continue;
-        }
-        if (method->allocate != NULL) {
-            method->allocate(&l->parts[i].g);
-        } else {
-            CHECK(ggml_gallocr_alloc_graph(l->galloc, l->parts[i].g.graph), "no memory");
-        }
+        CHECK(!is_used(l, i) || ggml_gallocr_alloc_graph(l->galloc, l->parts[i].g.graph), "no memory");
     }
 }
 
@@ -215,16 +208,11 @@ static struct loop loop_new(struct training * t) {
 }
 
 static void add_memory(struct loop * l) {
-    const struct method * method  = l->t->method;
-    size_t                largest = 0;
+    const struct method * method = l->t->method;
     for (int i = 0; i < N_PARTS && method->memory != NULL; i++) {
-        if (is_used(l, i)) {
-            struct method_memory memory = method->memory(&l->parts[i].g);
-            largest                     = memory.computing > largest ? memory.computing : largest;
-            l->t->beside += memory.always;
-        }
+        l->t->beside += is_used(l, i) ? method->memory(&l->parts[i].g) : 0;
     }
-    l->t->compute = ggml_gallocr_get_buffer_size(l->galloc, 0) + largest;
+    l->t->compute = ggml_gallocr_get_buffer_size(l->galloc, 0);
 }
 
 static void loop_free(struct loop * l) {

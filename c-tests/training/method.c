@@ -6,7 +6,6 @@
 #include "weak_lastuse.h"
 
 // The program also links and runs where ggml's own allocator is the only one.
-#pragma weak lastuse_gallocr_dedicated_reset
 #pragma weak lastuse_graph_dump
 #pragma weak lastuse_graph_dump_begin
 #pragma weak lastuse_graph_measure
@@ -17,7 +16,6 @@
 #pragma weak lastuse_steps_compute
 #pragma weak lastuse_steps_free
 #pragma weak lastuse_steps_new
-#pragma weak lastuse_steps_report
 #pragma weak lastuse_tensor_dedicate
 
 // Followed by one digit.
@@ -89,9 +87,14 @@ static void add_size(struct ggml_tensor * layer, void * user) {
     *(size_t *) user += ggml_backend_buft_get_alloc_size(type, layer) + ggml_backend_buft_get_alignment(type);
 }
 
+struct dedicating {
+    struct ggml_context * ctx;
+    struct ggml_tallocr   talloc;
+};
+
 static void dedicate_layer(struct ggml_tensor * layer, void * user) {
-    const struct computed_graph * g = user;
-    struct ggml_tensor * produced   = lastuse_tensor_dedicate(g->galloc, layer, g->own);
+    struct dedicating *  into     = user;
+    struct ggml_tensor * produced = lastuse_tensor_dedicate(into->ctx, layer, &into->talloc);
     CHECK(produced == layer, "%s is not produced there: %s", layer->name, produced ? "copied" : lastuse_last_error());
 }
 
@@ -100,15 +103,15 @@ static void dedicate(struct computed_graph * g) {
     for_each_layer(g->graph, add_size, &size);
     g->own = ggml_backend_alloc_buffer(g->backend, size);
     CHECK(g->own != NULL, "no %zu bytes for the results of layers", size);
-    for_each_layer(g->graph, dedicate_layer, g);
+    struct dedicating into = { .ctx = g->ctx, .talloc = ggml_tallocr_new(g->own) };
+    for_each_layer(g->graph, dedicate_layer, &into);
 }
 
-static struct method_memory dedicated_size(const struct computed_graph * g) {
-    return (struct method_memory){ .always = ggml_backend_buffer_get_size(g->own) };
+static size_t dedicated_size(const struct computed_graph * g) {
+    return ggml_backend_buffer_get_size(g->own);
 }
 
 static void free_dedicated(struct computed_graph * g) {
-    lastuse_gallocr_dedicated_reset(g->galloc, g->own);
     ggml_backend_buffer_free(g->own);
 }
 
@@ -119,13 +122,13 @@ static void order(struct ggml_context * ctx, struct ggml_cgraph * graph) {
     is_reordered(graph, ggml_backend_cpu_buffer_type(), 0, NULL);
 }
 
-// steps: a part of the graph is computed at a time
+// steps: the program may read what they exchange
 
 #define STEPS 8
 
 static void cut_into_steps(struct computed_graph * g) {
     struct lastuse_steps_params params = {
-        .struct_size = sizeof(params), .n_steps = STEPS, .backend = g->backend,
+        .struct_size = sizeof(params), .n_steps = STEPS, .backend = g->backend, .galloc = g->galloc,
     };
     g->own = lastuse_steps_new(g->graph, &params);
     CHECK(g->own != NULL, "%s", lastuse_last_error());
@@ -137,12 +140,6 @@ static void compute_steps(struct computed_graph * g) {
 
 static void free_steps(struct computed_graph * g) {
     lastuse_steps_free(g->own);
-}
-
-static struct method_memory steps_size(const struct computed_graph * g) {
-    struct lastuse_steps_memory memory = { .struct_size = sizeof(memory) };
-    lastuse_steps_report(g->own, &memory);
-    return (struct method_memory){ .always = memory.kept_size, .computing = memory.peak_size - memory.kept_size };
 }
 
 // recompute: forward results are computed again in the backward pass, so that the graph fits a budget
@@ -203,10 +200,9 @@ static const struct method METHODS[] = {
     {
         .name          = "steps",
         .needs_lastuse = true,
-        .allocate      = cut_into_steps,
+        .prepare       = cut_into_steps,
         .compute       = compute_steps,
         .free          = free_steps,
-        .memory        = steps_size,
     },
     { .name = "order", .needs_lastuse = true, .change = order },
     { .name = "recompute", .needs_lastuse = true, .change = recompute },
@@ -225,7 +221,7 @@ const struct method * method_find(const char * name) {
 }
 
 bool method_needs_loop(const struct method * method) {
-    return method->prepare != NULL || method->allocate != NULL;
+    return method->prepare != NULL;
 }
 
 void method_print_names(FILE * out) {

@@ -7,17 +7,13 @@
 
 #include <stdio.h>
 
-// A graph that is computed many times: by an allocator of graphs, or by a method's replacement.
+// A graph that is computed many times.
 struct computed_graph {
-    struct ggml_cgraph * graph;
-    ggml_backend_t       backend;
-    ggml_gallocr_t       galloc; // shared by all graphs of a run
-    void *               own; // of the method
-};
-
-struct method_memory {
-    size_t always;
-    size_t computing; // in addition, while the graph is computed
+    struct ggml_context * ctx; // with room for more tensors
+    struct ggml_cgraph *  graph;
+    ggml_backend_t        backend;
+    ggml_gallocr_t        galloc; // shared by all graphs of a run
+    void *                own; // of the method
 };
 
 struct method {
@@ -40,13 +36,12 @@ struct method {
     // Before a graph gets memory.
     void (*prepare)(struct computed_graph * g);
 
-    // Gives a graph memory, computes it, and frees the method's additions, in place of the allocator.
-    void (*allocate)(struct computed_graph * g);
+    // Computes a graph, in place of the backend, and frees the method's additions.
     void (*compute)(struct computed_graph * g);
     void (*free)(struct computed_graph * g);
 
     // Bytes that the method holds for a graph besides the allocator's.
-    struct method_memory (*memory)(const struct computed_graph * g);
+    size_t (*memory)(const struct computed_graph * g);
 };
 
 // Calls `f` for the result of each layer.

@@ -16,57 +16,25 @@ void example_of_lastuse_tensor_dedicate(struct ggml_context * ctx, ggml_backend_
 
     ggml_backend_buffer_type_t buft = ggml_backend_get_default_buffer_type(backend);
     ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(buft, 4096);
-    ggml_gallocr_t galloc = ggml_gallocr_new(buft);
+    struct ggml_tallocr talloc = ggml_tallocr_new(buffer);
     struct ggml_tensor * kept[2];
-    kept[0] = lastuse_tensor_dedicate(galloc, state, buffer);
-    kept[1] = lastuse_tensor_dedicate(galloc, last, buffer);
-    GGML_ASSERT((kept[0] != NULL && kept[1] != NULL) == lastuse_enabled());
-    if (lastuse_enabled()) {
-        GGML_ASSERT(kept[0] == state);  // written by ggml_scale
-        GGML_ASSERT(kept[1] != last);   // a view is copied
-        struct ggml_cgraph * graph = ggml_new_graph(ctx);
-        ggml_build_forward_expand(graph, kept[0]);
-        ggml_build_forward_expand(graph, kept[1]);
-        GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-        float ones[64], value;
-        for (int i = 0; i < 64; i++) { ones[i] = 1.0f; }
-        ggml_backend_tensor_set(input, ones, 0, sizeof(ones));
-        GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
-        ggml_backend_tensor_get(kept[1], &value, 0, sizeof(value)); // also after other graphs
-        GGML_ASSERT(value == 4.0f);
-    }
-    ggml_gallocr_free(galloc);
-    ggml_backend_buffer_free(buffer);
-    ggml_set_no_alloc(ctx, false);
-}
-
-void example_of_lastuse_gallocr_dedicated_size(struct ggml_context * ctx, ggml_backend_t backend) {
-    ggml_set_no_alloc(ctx, true);
-    struct ggml_tensor * t = ggml_neg(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64));
-    ggml_backend_buffer_type_t buft = ggml_backend_get_default_buffer_type(backend);
-    ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(buft, 1024);
+    kept[0] = lastuse_tensor_dedicate(ctx, state, &talloc);
+    kept[1] = lastuse_tensor_dedicate(ctx, last, &talloc);
+    GGML_ASSERT(kept[0] == state);                    // written by ggml_scale
+    GGML_ASSERT(kept[1] != NULL && kept[1] != last);  // a view is copied
+    GGML_ASSERT(talloc.offset >= 65 * sizeof(float)); // the bytes that they take
+    struct ggml_cgraph * graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, kept[0]);
+    ggml_build_forward_expand(graph, kept[1]);
     ggml_gallocr_t galloc = ggml_gallocr_new(buft);
-    if (lastuse_tensor_dedicate(galloc, t, buffer) != NULL) {
-        GGML_ASSERT(lastuse_gallocr_dedicated_size(galloc, buffer) == 64 * sizeof(float));
-    }
+    GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+    float ones[64], value;
+    for (int i = 0; i < 64; i++) { ones[i] = 1.0f; }
+    ggml_backend_tensor_set(input, ones, 0, sizeof(ones));
+    GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
+    ggml_backend_tensor_get(kept[1], &value, 0, sizeof(value)); // also after other graphs
+    GGML_ASSERT(value == 4.0f);
     ggml_gallocr_free(galloc);
     ggml_backend_buffer_free(buffer);
-    ggml_set_no_alloc(ctx, false);
-}
-
-void example_of_lastuse_gallocr_dedicated_reset(struct ggml_context * ctx, ggml_backend_t backend) {
-    ggml_backend_buffer_type_t buft = ggml_backend_get_default_buffer_type(backend);
-    ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(buft, 1024); // 256 bytes are enough for each graph
-    ggml_gallocr_t galloc = ggml_gallocr_new(buft);
-    ggml_set_no_alloc(ctx, true);
-    for (int i = 0; i < 8 && lastuse_enabled(); i++) {
-        lastuse_gallocr_dedicated_reset(galloc, buffer);
-        struct ggml_tensor * t = ggml_neg(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64));
-        GGML_ASSERT(lastuse_tensor_dedicate(galloc, t, buffer) == t);
-    }
-    lastuse_gallocr_dedicated_reset(galloc, buffer);
-    GGML_ASSERT(lastuse_gallocr_dedicated_size(galloc, buffer) == 0);
-    ggml_backend_buffer_free(buffer);
-    ggml_gallocr_free(galloc);
     ggml_set_no_alloc(ctx, false);
 }

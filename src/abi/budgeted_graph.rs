@@ -73,21 +73,26 @@ pub(super) unsafe fn served_runtime(
     runtime
 }
 
-/// Returns the retained tensors; aborts where one is NULL.
+/// Returns the tensors of a list named `name`; aborts where one is NULL.
 ///
 /// # Safety
 /// `list` points to as many live tensors as `count` states.
-pub(super) unsafe fn retained<'g>(function: &str, list: *const *mut ggml_tensor, count: usize) -> Vec<TensorRef<'g>> {
+pub(super) unsafe fn tensor_list<'g>(
+    function: &str,
+    name: &str,
+    list: *const *mut ggml_tensor,
+    count: usize,
+) -> Vec<TensorRef<'g>> {
     if count == 0 {
         return Vec::new();
     }
-    let list = required(list.cast_mut(), function, "params->retained");
+    let list = required(list.cast_mut(), function, name);
     // SAFETY: that many pointers, as the caller guarantees.
     let list = unsafe { std::slice::from_raw_parts(list.as_ptr(), count) };
     let tensor = |(at, &tensor): (usize, &*mut ggml_tensor)| {
         // SAFETY: NULL or live, as the caller guarantees.
         let tensor = unsafe { TensorRef::new(tensor) };
-        tensor.unwrap_or_else(|| abort(file!(), line!(), &format!("{function}: params->retained[{at}] is NULL")))
+        tensor.unwrap_or_else(|| abort(file!(), line!(), &format!("{function}: {name}[{at}] is NULL")))
     };
     list.iter().enumerate().map(tensor).collect()
 }

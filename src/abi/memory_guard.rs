@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 
 use crate::ggml::{
-    LiveRetention, MemoryGuard, NextCallback, NotComputed, STATUS_SUCCESS, Settings, TensorRef, Verify, compute_guarded,
+    LiveRetention, MemoryGuard, NextCallback, NotComputed, STATUS_FAILED, STATUS_SUCCESS, Settings, TensorRef, Verify,
+    compute_guarded,
 };
 use crate::ggml::{ggml_backend, ggml_cgraph, ggml_of_caller, ggml_of_object, ggml_tensor, settings};
 
@@ -14,9 +15,6 @@ use super::handle::{free, into_handle, object, to_change};
 use super::last_error::{fail, set_last_error};
 use super::struct_size::{callers_struct, sized_struct};
 use super::verify::parse_verify;
-
-/// ggml's status for failure.
-const STATUS_FAILED: i32 = -1;
 
 /// Checks the memory of graphs while a scheduler runs them: made by lastuse_guard_new.
 // Without repr(C): the header then declares a struct that is never defined, and an array of length 0 is no C.

@@ -40,7 +40,6 @@ mod passes;
 mod recompute;
 mod tiling;
 mod steps;
-mod steps_report;
 
 // lastuse.h: devices.
 mod offload;

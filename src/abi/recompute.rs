@@ -7,7 +7,7 @@ use crate::ggml::{BufferType, RecomputeRequest, TensorRef, recompute_graph};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tensor};
 use crate::graph::recompute::{Recomputation, RecomputeEffort};
 
-use super::budgeted_graph::{fit, outcome, retained, served_runtime};
+use super::budgeted_graph::{fit, outcome, served_runtime, tensor_list};
 use super::call::size;
 use super::struct_size::sized_struct;
 
@@ -99,7 +99,7 @@ unsafe fn recompute(
         return (false, lastuse_recompute_report::default());
     };
     // SAFETY: live tensors, as the caller guarantees.
-    let retained = unsafe { retained(function, params.retained, params.n_retained) };
+    let retained = unsafe { tensor_list(function, "params->retained", params.retained, params.n_retained) };
     let request = RecomputeRequest {
         // SAFETY: a live buffer type of this ggml, as the caller guarantees.
         buffer_type: NonNull::new(params.buft).map(|buft| unsafe { BufferType::new(runtime, buft) }),

@@ -7,7 +7,7 @@ use crate::ggml::{BufferType, TensorRef, TilingRequest, tile_graph};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tensor};
 use crate::graph::tiling::{TiledGraph, TilingEffort, TilingLimits};
 
-use super::budgeted_graph::{fit, outcome, retained, served_runtime};
+use super::budgeted_graph::{fit, outcome, served_runtime, tensor_list};
 use super::call::size;
 use super::struct_size::sized_struct;
 
@@ -101,7 +101,7 @@ unsafe fn tile(
         return (false, lastuse_tiling_report::default());
     };
     // SAFETY: live tensors, as the caller guarantees.
-    let retained = unsafe { retained(function, params.retained, params.n_retained) };
+    let retained = unsafe { tensor_list(function, "params->retained", params.retained, params.n_retained) };
     let request = TilingRequest {
         // SAFETY: a live buffer type of this ggml, as the caller guarantees.
         buffer_type: NonNull::new(params.buft).map(|buft| unsafe { BufferType::new(runtime, buft) }),

@@ -190,6 +190,9 @@ const _: () = {
     ["Offset of field: ggml_tallocr::alignment"][::core::mem::offset_of!(ggml_tallocr, alignment) - 16usize];
     ["Offset of field: ggml_tallocr::offset"][::core::mem::offset_of!(ggml_tallocr, offset) - 24usize];
 };
+pub type ggml_backend_sched_eval_callback = ::core::option::Option<
+    unsafe extern "C" fn(t: *mut ggml_tensor, ask: bool, user_data: *mut ::core::ffi::c_void) -> bool,
+>;
 pub type ggml_abort = unsafe extern "C" fn(file: *const ::core::ffi::c_char, line: ::core::ffi::c_int, fmt: *const ::core::ffi::c_char, ...);
 pub type ggml_version = unsafe extern "C" fn() -> *const ::core::ffi::c_char;
 pub type ggml_nbytes = unsafe extern "C" fn(tensor: *const ggml_tensor) -> usize;
@@ -281,7 +284,6 @@ pub type ggml_backend_sched_get_buffer_type = unsafe extern "C" fn(
     sched: ggml_backend_sched_t,
     backend: ggml_backend_t,
 ) -> ggml_backend_buffer_type_t;
-pub type ggml_backend_sched_get_buffer_size = unsafe extern "C" fn(sched: ggml_backend_sched_t, backend: ggml_backend_t) -> usize;
 pub type ggml_backend_sched_set_tensor_backend = unsafe extern "C" fn(
     sched: ggml_backend_sched_t,
     node: *mut ggml_tensor,
@@ -289,10 +291,12 @@ pub type ggml_backend_sched_set_tensor_backend = unsafe extern "C" fn(
 );
 pub type ggml_backend_sched_get_tensor_backend = unsafe extern "C" fn(sched: ggml_backend_sched_t, node: *mut ggml_tensor)
 -> ggml_backend_t;
-pub type ggml_backend_sched_split_graph = unsafe extern "C" fn(sched: ggml_backend_sched_t, graph: *mut ggml_cgraph);
-pub type ggml_backend_sched_alloc_graph = unsafe extern "C" fn(sched: ggml_backend_sched_t, graph: *mut ggml_cgraph) -> bool;
 pub type ggml_backend_sched_graph_compute = unsafe extern "C" fn(sched: ggml_backend_sched_t, graph: *mut ggml_cgraph) -> ggml_status;
-pub type ggml_backend_sched_reset = unsafe extern "C" fn(sched: ggml_backend_sched_t);
+pub type ggml_backend_sched_set_eval_callback = unsafe extern "C" fn(
+    sched: ggml_backend_sched_t,
+    callback: ggml_backend_sched_eval_callback,
+    user_data: *mut ::core::ffi::c_void,
+);
 pub type ggml_backend_tensor_alloc = unsafe extern "C" fn(
     buffer: ggml_backend_buffer_t,
     tensor: *mut ggml_tensor,

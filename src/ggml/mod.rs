@@ -47,6 +47,7 @@ pub use context::{
     ContextMode, ContextOptions, NotLive, NotRealized, PendingTensors, free_context, is_freed, new_context,
     realize_context,
 };
+pub use dedicated::dedicate;
 pub use extensions::budget::{Budgeted, NotFitted};
 pub use extensions::copies::remove_copies;
 pub use extensions::dependency::depend;
@@ -82,7 +83,7 @@ pub use process::registry::{all_ggmls, ggml_of_buffers, ggml_of_caller, ggml_of_
 pub use process::settings::{AllocatorSetting, Settings, set, settings};
 pub use refusal::Refusal;
 pub use retention::LiveRetention;
-pub use steps::{AfterStep, Cutting, Runner, StepsError, StepwiseGraph};
+pub use steps::{AfterStep, Runner, Steps};
 pub use version::SIGNATURE;
 
 /// An `enum lastuse_context_kind` as C passes it: any number.
@@ -90,6 +91,12 @@ pub type ContextKind = u32;
 
 /// ggml's status for success.
 pub const STATUS_SUCCESS: i32 = 0;
+
+/// ggml's status for a callback that has stopped a computation.
+pub const STATUS_ABORTED: i32 = 1;
+
+/// ggml's status for failure.
+pub const STATUS_FAILED: i32 = -1;
 
 /// ggml's numbers for the usage of buffers.
 const USAGE_NOT_KNOWN: u32 = 0;

@@ -1,7 +1,5 @@
 //! A computation graph: tensors, their sources, and the order of execution.
 
-use std::ops::Range;
-
 use crate::placement::Step;
 
 use super::def_use::DefUse;
@@ -170,18 +168,6 @@ impl Graph {
     pub fn in_order(&self, order: &[Step]) -> Self {
         let nodes = order.iter().map(|&step| self.nodes[step as usize]).collect();
         Self { nodes, ..self.clone() }
-    }
-
-    /// Returns the graph of some of its nodes, with all tensors and no leafs. Only the tensors for which `is_planned`
-    /// returns `true` are without memory.
-    #[must_use]
-    pub fn part(&self, nodes: &Range<Step>, is_planned: impl Fn(TensorId) -> bool) -> Self {
-        let nodes = self.nodes[nodes.start as usize..nodes.end as usize].to_vec();
-        let mut part = Self { nodes, leafs: Vec::new(), ..self.clone() };
-        for (id, tensor) in (0..).zip(&mut part.tensors) {
-            tensor.external = tensor.external || (tensor.view.is_none() && !is_planned(id));
-        }
-        part
     }
 
     /// Returns all tensors by id: leafs, nodes, and those that are only referred to.

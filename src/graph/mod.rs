@@ -22,7 +22,7 @@
 //! - [`recompute`]: a pass to a graph that computes results again instead of keeping them
 //! - [`copies`]: a pass that removes copies
 //! - [`tiling`]: a pass to a graph that computes large intermediates in tiles
-//! - [`steps`]: a pass that cuts a graph into parts, planned and run one after the other
+//! - [`steps`]: cuts a graph into steps that are computed one after the other
 //! - [`snapshot`]: a captured graph with its names and sizes
 
 mod lists;

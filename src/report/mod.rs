@@ -14,7 +14,6 @@ pub mod explain;
 #[cfg(feature = "cli")]
 mod run_table;
 mod plan_table;
-mod steps_table;
 mod offload_text;
 #[cfg(feature = "cli")]
 pub mod accounting;
@@ -33,4 +32,3 @@ pub use plan_table::{PlanRow, ProblemRow, RecomputedRow, TilingRow, Verdict, pla
 #[cfg(feature = "cli")]
 pub use run_table::{BufferRow, GraphRow, RunRow, graph_lines, run_table, total_bytes};
 pub use sizes::{exact, parse_size};
-pub use steps_table::{StepRow, StepsTable, steps_table};

@@ -44,8 +44,9 @@ impl Allocators {
         let (none, mut size) = (std::ptr::null(), 0);
         let (own, bounds) = (self.own, std::ptr::null_mut());
         // SAFETY: a live graph used by nothing else, one live buffer type, no ids, and room for one size.
-        let done =
-            unsafe { (own.graph_measure)(&raw const graph.graph, 1, &raw const buffer_type, 1, none, none, &raw mut size, bounds) };
+        let done = unsafe {
+            (own.graph_measure)(&raw const graph.graph, 1, &raw const buffer_type, 1, none, none, &raw mut size, bounds)
+        };
         done.then_some(size as Bytes)
     }
 

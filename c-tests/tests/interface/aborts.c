@@ -360,24 +360,26 @@ static void null_place_of_result(const struct allocator_api * api) {
 }
 
 static void null_tensor_to_dedicate(const struct allocator_api * api) {
-    lastuse_tensor_dedicate(an_allocator(api), NULL, ggml_backend_buft_alloc_buffer(dummy_buft_type(a_dummy()), 64));
+    (void) api;
+    struct ggml_tallocr talloc = ggml_tallocr_new(ggml_backend_buft_alloc_buffer(dummy_buft_type(a_dummy()), 64));
+    lastuse_tensor_dedicate(no_alloc_context(1u << 16), NULL, &talloc);
+}
+
+static void null_talloc_to_dedicate_with(const struct allocator_api * api) {
+    (void) api;
+    lastuse_tensor_dedicate(no_alloc_context(1u << 16), a_tensor(), NULL);
 }
 
 static void null_buffer_to_dedicate_in(const struct allocator_api * api) {
-    lastuse_tensor_dedicate(an_allocator(api), a_tensor(), NULL);
-}
-
-static void null_allocator_to_dedicate_with(const struct allocator_api * api) {
     (void) api;
-    lastuse_tensor_dedicate(NULL, a_tensor(), ggml_backend_buft_alloc_buffer(dummy_buft_type(a_dummy()), 64));
+    struct ggml_tallocr talloc = { 0 };
+    lastuse_tensor_dedicate(no_alloc_context(1u << 16), a_tensor(), &talloc);
 }
 
-static void null_buffer_of_dedicated_size(const struct allocator_api * api) {
-    lastuse_gallocr_dedicated_size(an_allocator(api), NULL);
-}
-
-static void null_buffer_of_dedicated_reset(const struct allocator_api * api) {
-    lastuse_gallocr_dedicated_reset(an_allocator(api), NULL);
+static void null_context_to_dedicate_in(const struct allocator_api * api) {
+    (void) api;
+    struct ggml_tallocr talloc = ggml_tallocr_new(ggml_backend_buft_alloc_buffer(dummy_buft_type(a_dummy()), 64));
+    lastuse_tensor_dedicate(NULL, a_tensor(), &talloc);
 }
 
 static struct lastuse_steps_params steps_params(void) {
@@ -435,25 +437,19 @@ static void null_steps_to_compute(const struct allocator_api * api) {
     lastuse_steps_compute(NULL);
 }
 
-static void null_steps_to_count(const struct allocator_api * api) {
+static void null_steps_to_report(const struct allocator_api * api) {
     (void) api;
-    lastuse_steps_step_count(NULL);
-}
-
-static void null_report_of_steps(const struct allocator_api * api) {
-    (void) api;
-    lastuse_steps_report(some_steps(), NULL);
+    lastuse_steps_report(NULL, 0, &(struct lastuse_step_report){ 0 });
 }
 
 static void null_report_of_a_step(const struct allocator_api * api) {
     (void) api;
-    lastuse_steps_step_report(some_steps(), 0, NULL);
+    lastuse_steps_report(some_steps(), 0, NULL);
 }
 
-static void steps_report_without_size(const struct allocator_api * api) {
+static void step_report_without_size(const struct allocator_api * api) {
     (void) api;
-    struct lastuse_steps_memory report = { 0 };
-    lastuse_steps_report(some_steps(), &report);
+    lastuse_steps_report(some_steps(), 0, &(struct lastuse_step_report){ 0 });
 }
 
 static struct lastuse_offload * a_placement(void) {
@@ -625,20 +621,18 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_result, "t is NULL"),
     MISTAKE(null_place_of_result, "dst is NULL"),
     MISTAKE(null_tensor_to_dedicate, "t is NULL"),
-    MISTAKE(null_buffer_to_dedicate_in, "buffer is NULL"),
-    MISTAKE(null_allocator_to_dedicate_with, "galloc is NULL"),
-    MISTAKE(null_buffer_of_dedicated_size, "buffer is NULL"),
-    MISTAKE(null_buffer_of_dedicated_reset, "buffer is NULL"),
+    MISTAKE(null_talloc_to_dedicate_with, "talloc is NULL"),
+    MISTAKE(null_buffer_to_dedicate_in, "talloc->buffer is NULL"),
+    MISTAKE(null_context_to_dedicate_in, "ctx is NULL"),
     MISTAKE(null_graph_in_steps, "graph is NULL"),
     MISTAKE(null_params_of_steps, "params is NULL"),
     MISTAKE(steps_params_without_size, "params->struct_size"),
     MISTAKE(null_cuts_of_steps, "params->cuts is NULL"),
     MISTAKE(null_among_cuts_of_steps, "params->cuts[0] is NULL"),
     MISTAKE(null_steps_to_compute, "steps is NULL"),
-    MISTAKE(null_steps_to_count, "steps is NULL"),
-    MISTAKE(null_report_of_steps, "report is NULL"),
+    MISTAKE(null_steps_to_report, "steps is NULL"),
     MISTAKE(null_report_of_a_step, "report is NULL"),
-    MISTAKE(steps_report_without_size, "report->struct_size"),
+    MISTAKE(step_report_without_size, "report->struct_size"),
     MISTAKE(placement_params_without_size, "params->struct_size"),
     MISTAKE(null_placement_to_solve, "placement is NULL"),
     MISTAKE(null_device_to_add, "device is NULL"),

@@ -322,7 +322,7 @@ CASE(settings_are_accepted) {
 
 static struct lastuse_steps * stopped_steps(void) {
     struct lastuse_steps_params params = { .struct_size = sizeof(params), .n_steps = 2, .backend = a_stopped_backend() };
-    return lastuse_steps_new(a_graph(), &params);
+    return lastuse_steps_new(a_graph(), &params); // without memory
 }
 
 FAILING(lastuse_steps_compute) {
@@ -336,34 +336,26 @@ struct seen {
     int                        calls;
 };
 
-// Between two steps the program may look at them.
-static bool looks_at_steps(int step, void * user_data) {
-    struct seen *               seen   = user_data;
-    struct lastuse_steps_memory all    = { .struct_size = sizeof(all) };
-    struct lastuse_step_memory  memory = { .struct_size = sizeof(memory) };
-    lastuse_steps_report(seen->steps, &all);
-    CHECK(all.n_steps == lastuse_steps_step_count(seen->steps) && all.peak_size > 0, "no report in the callback");
-    CHECK(lastuse_steps_step_report(seen->steps, step, &memory), "%s", lastuse_last_error());
+// Between two steps, and while one is computed, the program may only look at them.
+static void look_at_steps(struct seen * seen) {
+    struct lastuse_step_report report = { .struct_size = sizeof(report) };
+    CHECK(lastuse_steps_report(seen->steps, 1, &report) && report.n_steps == 2, "%s", lastuse_last_error());
     FAILS(lastuse_steps_compute, int, lastuse_steps_compute(seen->steps), result == GGML_STATUS_FAILED);
     FAILS(lastuse_steps_free, bool, (lastuse_steps_free(seen->steps), true), result);
     seen->calls++;
+}
+
+static bool after_a_step(size_t step, void * user_data) {
+    CHECK(step < 2, "step %zu", step);
+    look_at_steps(user_data);
     return true;
 }
 
-// While a step is computed it may not.
-static void uses_steps(struct ggml_tensor * dst, const struct ggml_tensor * a, int ith, int nth, void * user_data) {
+static void in_a_step(struct ggml_tensor * dst, const struct ggml_tensor * a, int ith, int nth, void * user_data) {
     (void) nth;
-    struct seen *               seen   = user_data;
-    struct lastuse_steps_memory all    = { .struct_size = sizeof(all) };
-    struct lastuse_step_memory  memory = { .struct_size = sizeof(memory) };
     memcpy(dst->data, a->data, ggml_nbytes(dst));
     CHECK(ith == 0, "more than one thread");
-    FAILS(lastuse_steps_report, bool, (lastuse_steps_report(seen->steps, &all), all.n_steps == 0), result);
-    FAILS(lastuse_steps_step_count, int, lastuse_steps_step_count(seen->steps), result == 0);
-    FAILS_WITH_FALSE(lastuse_steps_step_report, seen->steps, 0, &memory);
-    FAILS(lastuse_steps_compute, int, lastuse_steps_compute(seen->steps), result == GGML_STATUS_FAILED);
-    FAILS(lastuse_steps_free, bool, (lastuse_steps_free(seen->steps), true), result);
-    seen->calls++;
+    look_at_steps(user_data);
 }
 
 CASE(steps_are_used_in_callbacks) {
@@ -371,13 +363,15 @@ CASE(steps_are_used_in_callbacks) {
     struct ggml_context *       ctx    = a_context();
     struct ggml_tensor *        x      = a_tensor(ctx);
     ggml_set_input(x);
-    struct ggml_tensor *        copy   = ggml_map_custom1(ctx, ggml_sqr(ctx, x), uses_steps, 1, &seen);
+    struct ggml_tensor *        copy   = ggml_map_custom1(ctx, ggml_sqr(ctx, x), in_a_step, 1, &seen);
     struct ggml_tensor *        sum    = ggml_sum(ctx, copy);
     struct lastuse_steps_params params = { .struct_size = sizeof(params), .n_steps = 2, .backend = new_cpu(1) };
-    params.callback                    = looks_at_steps;
+    struct ggml_cgraph *        graph  = graph_of(ctx, sum);
+    params.callback                    = after_a_step;
     params.user_data                   = &seen;
-    seen.steps                         = lastuse_steps_new(graph_of(ctx, sum), &params);
+    seen.steps                         = lastuse_steps_new(graph, &params);
     CHECK(seen.steps != NULL, "%s", lastuse_last_error());
+    CHECK(ggml_gallocr_alloc_graph(an_allocator(), graph), "%s", lastuse_last_error());
     for (int run = 1; run <= 2; run++) {
         float result = 0.0f;
         set_values(x, 7);
@@ -425,13 +419,14 @@ FAILING(lastuse_steps_new) {
     FAILS_WITH_NULL(lastuse_steps_new, a_graph(), &params);
 }
 
-FAILING(lastuse_steps_step_report) {
-    struct lastuse_step_memory memory = { .struct_size = sizeof(memory) };
-    FAILS_WITH_FALSE(lastuse_steps_step_report, stopped_steps(), 2, &memory);
+FAILING(lastuse_steps_report) {
+    struct lastuse_step_report report = { .struct_size = sizeof(report) };
+    FAILS_WITH_FALSE(lastuse_steps_report, stopped_steps(), 2, &report);
 }
 
 FAILING(lastuse_tensor_dedicate) {
-    FAILS_WITH_NULL(lastuse_tensor_dedicate, an_allocator(), a_tensor(a_context()), a_buffer());
+    struct ggml_tallocr talloc = ggml_tallocr_new(a_buffer());
+    FAILS_WITH_NULL(lastuse_tensor_dedicate, a_context(), a_tensor(a_context()), &talloc);
 }
 
 FAILING(lastuse_tensor_release) {
@@ -459,8 +454,6 @@ CASE(functions_of_a_process_without_lastuse_fail) {
     FAILS_WITH_FALSE(lastuse_graph_dump_begin, a_graph());
     struct lastuse_gallocr_sizes sizes = { .struct_size = sizeof(sizes) };
     FAILS_WITH_FALSE(lastuse_gallocr_report, galloc, 0, &sizes);
-    FAILS(lastuse_gallocr_dedicated_size, size_t, lastuse_gallocr_dedicated_size(galloc, a_buffer()), result == 0);
-    FAILS(lastuse_gallocr_dedicated_reset, bool, (lastuse_gallocr_dedicated_reset(galloc, a_buffer()), true), result);
     FAILS_WITH_FALSE(lastuse_gallocr_set, galloc, "effort", "1");
     FAILS_WITH_FALSE(lastuse_set, "effort", "1");
     FAILS_WITH_FALSE(ggml_gallocr_reserve, ggml_gallocr_new(a_full_type()), a_graph());

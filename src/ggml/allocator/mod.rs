@@ -11,7 +11,6 @@
 //! - [`kernels`]: the placement that costs a device least
 //! - [`orders`], [`tiling`]: the passes
 //! - [`inspect`]: reports on request
-//! - [`dedicate`]: tensors in buffers of the program
 //! - [`measure`]: what a graph needs, without an allocator
 
 mod tag;
@@ -28,14 +27,12 @@ mod assign;
 mod activity;
 mod serve;
 mod inspect;
-mod dedicate;
 pub mod measure;
 
 use std::ptr::NonNull;
 use std::time::Instant;
 
 use crate::ggml::bindings::ggml_cgraph;
-use crate::ggml::dedicated::DedicatedBuffers;
 use crate::ggml::linking::original::ggml_gallocr;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
@@ -73,7 +70,6 @@ pub struct Allocator {
     /// After the chunks, which are freed first: the accounting has the graph as long as they exist.
     activity: Activity,
     verifier: Verifier,
-    dedicated: DedicatedBuffers,
 }
 
 impl Drop for Allocator {
@@ -110,7 +106,6 @@ impl Allocator {
             passes: Passes::new(&settings, activity.are_events_requested()),
             activity,
             verifier: Verifier::new(settings.verify),
-            dedicated: DedicatedBuffers::default(),
         }
     }
 

@@ -86,10 +86,9 @@ functions! {
         ggml_backend_tensor_get ggml_get_type_traits ggml_type_size
         ggml_backend_supports_op ggml_backend_supports_buft ggml_backend_offload_op
         ggml_backend_buft_is_meta ggml_backend_meta_alloc_ctx_tensors_from_buft
-        ggml_backend_sched_reset ggml_backend_sched_split_graph ggml_backend_sched_alloc_graph
-        ggml_backend_sched_graph_compute ggml_backend_sched_get_n_backends ggml_backend_sched_get_backend
-        ggml_backend_sched_get_buffer_type ggml_backend_sched_get_buffer_size
-        ggml_backend_sched_get_tensor_backend ggml_backend_sched_set_tensor_backend
+        ggml_backend_sched_graph_compute ggml_backend_sched_set_eval_callback ggml_backend_sched_get_n_backends
+        ggml_backend_sched_get_backend ggml_backend_sched_get_buffer_type
+        ggml_backend_sched_set_tensor_backend
     }
 }
 

@@ -366,20 +366,6 @@ impl Runtime {
         Ok(if self.returns_status { status } else { STATUS_SUCCESS })
     }
 
-    /// Places `tensor` in a buffer of any owner, `offset` bytes from its first address. ggml aborts if `tensor` has
-    /// memory already, or would reach beyond the end.
-    ///
-    /// # Errors
-    /// [`InitFailed`] if the backend reports a failure.
-    pub fn place_in(&self, buffer: BufferRef, tensor: TensorRef<'_>, offset: Bytes) -> Result<(), InitFailed> {
-        let (base, _) = self.extent(buffer);
-        let address = base.wrapping_add(usize::try_from(offset).map_err(|_| InitFailed)?).cast();
-        let place = self.functions.ggml_backend_tensor_alloc;
-        // SAFETY: a live buffer and a live tensor; ggml checks the address.
-        let status = unsafe { place(buffer.as_ptr(), tensor.as_ptr(), address) };
-        self.check(status)
-    }
-
     fn check(&self, status: i32) -> Result<(), InitFailed> {
         if status == STATUS_SUCCESS || !self.returns_status { Ok(()) } else { Err(InitFailed) }
     }

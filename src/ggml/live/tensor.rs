@@ -315,20 +315,6 @@ impl<'g> GraphRef<'g> {
     pub unsafe fn capacity(graph: NonNull<ggml_cgraph>) -> usize {
         usize::try_from(field!(graph, size)).unwrap_or(0)
     }
-
-    /// Lists `leafs` as the leafs of `graph`.
-    ///
-    /// # Safety
-    /// `graph` points to a graph that no other thread uses, and no [`GraphRef`] of it is used; `leafs` stay where they are
-    /// as long as it is used.
-    pub unsafe fn set_leafs(graph: NonNull<ggml_cgraph>, leafs: &[TensorRef<'_>]) {
-        let count = std::ffi::c_int::try_from(leafs.len()).expect("fewer than 2^31 leafs");
-        let graph = graph.as_ptr();
-        // SAFETY: a graph of this thread; the probe has confirmed the offset of the field.
-        unsafe { (*graph).n_leafs = count };
-        // SAFETY: as above; a `TensorRef` is a pointer to a tensor.
-        unsafe { (*graph).leafs = leafs.as_ptr().cast_mut().cast() };
-    }
 }
 
 /// # Safety

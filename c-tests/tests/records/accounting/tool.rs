@@ -158,7 +158,11 @@ fn tables_are_printed_and_files_follow_their_endings() {
     assert_eq!(tool::stdout(&summary).matches("\nbuffer  device  type ").count(), 2, "{}", tool::stdout(&summary));
     let malformed = run(&["accounting", folder.join("tensors.txt").to_str().expect("UTF-8")]);
     assert_eq!(malformed.status.code(), Some(1));
-    assert!(tool::stderr(&malformed).contains("tensors.txt: not an accounting of lastuse: "), "{}", tool::stderr(&malformed));
+    assert!(
+        tool::stderr(&malformed).contains("tensors.txt: not an accounting of lastuse: "),
+        "{}",
+        tool::stderr(&malformed)
+    );
 }
 
 #[test]

@@ -229,7 +229,7 @@ fn plan_graph(
     let reordering = arguments.reorder.apply(&mut snapshot, &buffers)?;
     let tiled = arguments.tiling.apply(&mut snapshot, &buffers, progress)?;
     if let Some(steps) = arguments.steps.steps {
-        return steps::plan(file, &snapshot, &buffers, steps).map(Planned::Steps);
+        return steps::plan(&file, &mut snapshot, &buffers, steps).map(Planned::Steps);
     }
     let (plan, microseconds) = timed_plan(&snapshot, &buffers, if arguments.json { 1 } else { RUNS })?;
     progress.set("checking");

@@ -152,11 +152,6 @@ impl<'g> Ids<'g> {
         &self.tensors
     }
 
-    /// Converts to the tensors by id.
-    pub fn into_tensors(self) -> Vec<TensorRef<'g>> {
-        self.tensors
-    }
-
     /// Converts to the tensors by id, and the table, for the next ones.
     pub fn into_parts(self) -> (Vec<TensorRef<'g>>, Box<Table>) {
         (self.tensors, self.table)
