@@ -30,7 +30,7 @@ pub fn graph(bytes: &[u8]) {
             assert_written_as_read(&snapshot);
             assert_planned(&snapshot);
         }
-        Err(error) => assert!(error.line > 0 && !error.reason.is_empty(), "{error}"),
+        Err(error) => assert!(error.line.is_some_and(|line| line > 0) && !error.reason.is_empty(), "{error}"),
     }
 }
 

@@ -94,7 +94,7 @@ impl Orders {
 
     /// Returns the order of a graph that is reserved, if it is to get another one. `ids` are the buffer ids of the
     /// nodes, and `leaf_ids` those of the leafs; `None` means 0.
-    pub fn to_reserve<'g>(
+    pub fn for_reservation<'g>(
         &mut self,
         planner: &mut Planner,
         graph: GraphRef<'g>,
@@ -117,7 +117,7 @@ impl Orders {
 
     /// Returns the nodes of a graph that is allocated in another order, if it is to get one: that of the graph which
     /// was reserved, where it is one for this graph too.
-    pub fn to_allocate<'g>(&mut self, planner: &mut Planner, graph: GraphRef<'g>) -> Option<Vec<TensorRef<'g>>> {
+    pub fn for_allocation<'g>(&mut self, planner: &mut Planner, graph: GraphRef<'g>) -> Option<Vec<TensorRef<'g>>> {
         let fingerprint = Fingerprint::of_placed(&planner.runtime.operations, graph);
         if self.latest(|known| known.ordered == fingerprint).is_some() {
             return None;

@@ -67,7 +67,7 @@ impl Passes {
     ) -> Result<(), Refusal> {
         // SAFETY: live, and used by no other thread: see "# Safety".
         if let Some(live) = unsafe { self.to_reorder(graph) }
-            && let Some(new) = self.orders.to_reserve(planner, live, ids.as_deref(), leaf_ids)
+            && let Some(new) = self.orders.for_reservation(planner, live, ids.as_deref(), leaf_ids)
         {
             // SAFETY: live, with as many nodes; no `GraphRef` of it is used from here on.
             unsafe { GraphRef::set_nodes(graph, &new.nodes) };
@@ -91,7 +91,7 @@ impl Passes {
     ) -> Result<(), Refusal> {
         // SAFETY: live, and used by no other thread: see "# Safety".
         if let Some(live) = unsafe { self.to_reorder(graph) }
-            && let Some(nodes) = self.orders.to_allocate(planner, live)
+            && let Some(nodes) = self.orders.for_allocation(planner, live)
         {
             // SAFETY: live, with as many nodes; no `GraphRef` of it is used from here on.
             unsafe { GraphRef::set_nodes(graph, &nodes) };
@@ -114,7 +114,7 @@ impl Passes {
     ) -> (Option<NewOrder<'g>>, Option<GraphPlan>) {
         // SAFETY: live, and used by no other thread: see "# Safety".
         let live = unsafe { self.to_reorder(graph) };
-        let new = live.and_then(|live| self.orders.to_reserve(planner, live, ids, leaf_ids));
+        let new = live.and_then(|live| self.orders.for_reservation(planner, live, ids, leaf_ids));
         // SAFETY: live, and used by no other thread: see "# Safety".
         let given: GraphRef<'g> = unsafe { GraphRef::new(graph) };
         let ordered = GraphRef { nodes: new.as_ref().map_or(given.nodes, |new| &new.nodes), ..given };

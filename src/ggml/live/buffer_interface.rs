@@ -4,11 +4,11 @@
 //! and a function is at a place of the table if ggml calls what was written to that place.
 
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::ggml::bindings::{ggml_backend_buffer, ggml_init_params, ggml_tensor};
 use crate::ggml::live::buffer_ref::BufferRef;
+use crate::ggml::live::lock::Lock;
 use crate::ggml::live::runtime::Runtime;
 
 /// Frees what a buffer holds.
@@ -50,9 +50,9 @@ pub struct Replacements {
 impl BufferInterface {
     /// Returns the interface of the buffers of the CPU in this ggml; `None` if its version is not known.
     pub fn of(runtime: &'static Runtime) -> Option<Self> {
-        static FOUND: OnceLock<std::sync::Mutex<Vec<(usize, Option<BufferInterface>)>>> = OnceLock::new();
+        static FOUND: Lock<Vec<(usize, Option<BufferInterface>)>> = Lock::new(Vec::new());
         let address = std::ptr::from_ref(runtime).addr();
-        let mut found = FOUND.get_or_init(Default::default).lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut found = FOUND.lock();
         if let Some((_, known)) = found.iter().find(|(known, _)| *known == address) {
             return *known;
         }
@@ -67,13 +67,14 @@ impl BufferInterface {
     /// `buffer` is a live buffer of the CPU of this ggml, and no other thread uses it.
     pub unsafe fn replace(self, buffer: BufferRef, by: Replacements) -> Option<Free> {
         let words = buffer.as_ptr().cast::<usize>();
+        let word = |at: usize| words.wrapping_add(at);
         // SAFETY: the first word of a table of functions, which all buffers begin with.
-        let free = unsafe { words.add(FREE).cast::<Option<Free>>().replace(Some(by.free)) };
+        let free = unsafe { word(FREE).cast::<Option<Free>>().replace(Some(by.free)) };
         // SAFETY: a word of the table, as the probe has found.
-        unsafe { words.add(self.clear).cast::<Clear>().write(by.clear) };
+        unsafe { word(self.clear).cast::<Clear>().write(by.clear) };
         if self.has_memset {
             // SAFETY: as above.
-            unsafe { words.add(MEMSET).cast::<Memset>().write(by.memset) };
+            unsafe { word(MEMSET).cast::<Memset>().write(by.memset) };
         }
         free
     }
@@ -116,7 +117,7 @@ impl Probed {
         // SAFETY: a live buffer.
         let buffer_type = unsafe { (self.runtime.functions.ggml_backend_buffer_get_type)(self.buffer.as_ptr()) };
         // SAFETY: buffers of all known versions are longer than the longest of these tables.
-        let is_type = |&length: &usize| unsafe { self.words().add(length).read() } == buffer_type.addr();
+        let is_type = |&length: &usize| unsafe { self.word(length).read() } == buffer_type.addr();
         let length = LENGTHS.into_iter().find(is_type)?;
         let clear = self.runtime.functions.ggml_backend_buffer_clear?;
         // SAFETY: a live buffer.
@@ -152,8 +153,7 @@ impl Probed {
 
     /// Whether `call` calls `function` while it is at place `at` of the table.
     fn is_called(&self, at: usize, function: usize, call: impl FnOnce()) -> bool {
-        // SAFETY: within the table.
-        let word = unsafe { self.words().add(at) };
+        let word = self.word(at);
         // SAFETY: a word of a live buffer, which only this thread uses.
         let earlier = unsafe { word.replace(function) };
         CALLED_FOR.store(0, Ordering::Relaxed);
@@ -163,7 +163,7 @@ impl Probed {
         earlier != 0 && CALLED_FOR.load(Ordering::Relaxed) == self.buffer.as_ptr().addr()
     }
 
-    fn words(&self) -> *mut usize {
-        self.buffer.as_ptr().cast()
+    fn word(&self, at: usize) -> *mut usize {
+        self.buffer.as_ptr().cast::<usize>().wrapping_add(at)
     }
 }

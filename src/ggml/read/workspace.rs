@@ -17,6 +17,7 @@ const MOST_TENSORS: usize = 1 << 14;
 /// How many are held for new allocators: a program measures one graph while it uses the plan of another.
 const MOST: usize = 2;
 
+#[expect(clippy::vec_box, reason = "a workspace is handed over, not moved: it is large")]
 static SPARE: Lock<Vec<Box<Workspace>>> = Lock::new(Vec::new());
 
 /// Lists that reading and planning fill. Contents are discarded; capacity is reused.

@@ -69,7 +69,7 @@ fn buffers(accounting: &Accounting) -> Grid {
     let mut table = Grid::new(&["buffer", "device", "type", "usage"], &PARTS);
     for buffer in &accounting.buffers {
         let usage = if buffer.mapped { "mapped" } else { buffer.usage.name() };
-        let names = [&buffer.id.to_string(), &buffer.device, &buffer.buffer_type, usage].map(|name| Cell::new(name));
+        let names = [&buffer.id.to_string(), &buffer.device, &buffer.buffer_type, usage].map(Cell::new);
         table.add(names.into_iter().chain(parts(&buffer.sums).map(Cell::bytes)));
     }
     table
