@@ -250,11 +250,11 @@ pub type ggml_backend_buffer_get_size = unsafe extern "C" fn(buffer: ggml_backen
 pub type ggml_backend_buffer_init_tensor = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, tensor: *mut ggml_tensor) -> ggml_status;
 pub type ggml_backend_buffer_get_alignment = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> usize;
 pub type ggml_backend_buffer_get_alloc_size = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, tensor: *const ggml_tensor) -> usize;
+pub type ggml_backend_buffer_clear = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, value: u8);
 pub type ggml_backend_buffer_is_host = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> bool;
 pub type ggml_backend_buffer_set_usage = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, usage: ggml_backend_buffer_usage);
 pub type ggml_backend_buffer_get_usage = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_usage;
 pub type ggml_backend_buffer_get_type = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_type_t;
-pub type ggml_backend_buffer_clear = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, value: u8);
 pub type ggml_backend_buffer_reset = unsafe extern "C" fn(buffer: ggml_backend_buffer_t);
 pub type ggml_backend_get_default_buffer_type = unsafe extern "C" fn(backend: ggml_backend_t) -> ggml_backend_buffer_type_t;
 pub type ggml_backend_tensor_get = unsafe extern "C" fn(
@@ -263,12 +263,7 @@ pub type ggml_backend_tensor_get = unsafe extern "C" fn(
     offset: usize,
     size: usize,
 );
-pub type ggml_backend_tensor_memset = unsafe extern "C" fn(
-    tensor: *mut ggml_tensor,
-    value: u8,
-    offset: usize,
-    size: usize,
-);
+pub type ggml_backend_tensor_memset = unsafe extern "C" fn(tensor: *mut ggml_tensor, value: u8, offset: usize, size: usize);
 pub type ggml_backend_graph_compute = unsafe extern "C" fn(backend: ggml_backend_t, cgraph: *mut ggml_cgraph) -> ggml_status;
 pub type ggml_backend_supports_op = unsafe extern "C" fn(backend: ggml_backend_t, op: *const ggml_tensor) -> bool;
 pub type ggml_backend_supports_buft = unsafe extern "C" fn(backend: ggml_backend_t, buft: ggml_backend_buffer_type_t) -> bool;
