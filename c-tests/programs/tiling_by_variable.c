@@ -254,7 +254,7 @@ static void check_attention(const struct attention * a, const struct attention_t
 
 static bool is_cut(const struct ggml_cgraph * graph) {
     for (int i = 0; i < graph->n_nodes; i++) {
-        if (strstr(graph->nodes[i]->name, "(part ") != NULL) {
+        if (strstr(graph->nodes[i]->name, "(tile ") != NULL) {
             return true;
         }
     }

@@ -20,7 +20,7 @@ use crate::planning::{self, check, expect_name};
 /// by gzip or not. Draws an SVG for documents, or one HTML page to explore: zoom, search, and follow sources and uses.
 /// The page needs no network. The plan of ggml-alloc is drawn next to that of lastuse, on the same scale; with
 /// --recompute the recomputed graph is one more, in which tensors that are computed again have " (again)" appended to
-/// their names; with --tile the one with tiling is, in which these have "(part 2 of 8)" and the
+/// their names; with --tile the tiled one is, in which these have "(tile 2 of 8)" and the
 /// like appended. The page shows several graphs one at a time, the largest first; an SVG has one below the other. With
 /// two files, the page first shows the tensors that grew and disappeared from the first to the second.
 #[derive(clap::Args)]

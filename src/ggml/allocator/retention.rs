@@ -38,7 +38,7 @@ impl fmt::Display for NotRetained {
             ),
             Self::Tiled { tensor } => write!(
                 f,
-                "only parts of {tensor:?} are computed since its graph was changed by lastuse_graph_tile: retain it before"
+                "only tiles of {tensor:?} are computed since its graph was changed by lastuse_graph_tile: retain it before"
             ),
             Self::NotRegistered { tensor } => write!(
                 f,

@@ -31,7 +31,7 @@ impl TensorRef<'_> {
         self.flags() & STAYS_WHOLE != 0
     }
 
-    /// Returns `true` if the graph of the tensor does not compute it any more, only parts of it.
+    /// Returns `true` if the graph of the tensor does not compute it any more, only tiles of it.
     pub fn is_replaced_by_tiles(self) -> bool {
         self.flags() & REPLACED_BY_PARTS != 0
     }

@@ -62,7 +62,7 @@ impl fmt::Display for SetOutputError {
             Self::Empty => "t has no elements",
             Self::Quantized => "dst is quantized, and no operation but a copy writes that",
             Self::NotComputed => "no operation computes t",
-            Self::Tiled => "only parts of t are computed since its graph was changed by lastuse_graph_tile",
+            Self::Tiled => "only tiles of t are computed since its graph was changed by lastuse_graph_tile",
             Self::OnlyAView => "t is only a view of its source, and nothing is computed for it",
             Self::IsAView => "t is written into the memory of another tensor already",
             Self::HasMemory => "t has memory already; its context must be one without (no_alloc)",
