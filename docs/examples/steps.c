@@ -13,7 +13,7 @@
 // Stops where a value is no number.
 static bool is_finite(size_t step, void * user_data) {
     float value;
-    ggml_backend_tensor_get(user_data, &value, 0, sizeof(value));
+    ggml_backend_tensor_get((const struct ggml_tensor *) user_data, &value, 0, sizeof(value));
     printf("step %zu: %g\n", step, value);
     return value == value;
 }

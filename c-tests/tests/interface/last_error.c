@@ -304,7 +304,7 @@ FAILING(lastuse_set) {
     CHECK(lastuse_set("dump_dir", "/proc/nonexistent"), "%s", lastuse_last_error());
     set_fails("dump", "*", "cannot write to the folder");
     set_fails("accounting", "/nonexistent/file.json", "cannot write to");
-    set_fails("colour", "blue", "unknown setting \"colour\"; expected rules, effort, reorder, budget, verify, retain,");
+    set_fails("colour", "blue", "unknown setting \"colour\"; expected rules, effort, reorder, budget,");
     set_fails("log", "debug", "log is set by LASTUSE_LOG alone, which was read at the start; expected rules, effort");
 }
 

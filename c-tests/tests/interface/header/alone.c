@@ -1,8 +1,7 @@
 // lastuse.h needs no other header before it.
 
 #include "lastuse.h"
-#include "reports.h"
 
 int main(void) {
-    return lastuse_version()[0] != '\0' && plans_made() == 0 ? 0 : 1;
+    return lastuse_version()[0] != '\0' && lastuse_last_error()[0] == '\0' ? 0 : 1;
 }

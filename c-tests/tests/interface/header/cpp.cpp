@@ -1,7 +1,6 @@
 // lastuse.h from C++: the functions keep their C names.
 
 #include "lastuse.h"
-#include "reports.h"
 
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
@@ -28,11 +27,13 @@ static bool flags_results_of_templates() {
 
 int main() {
     const std::string version = lastuse_version();
-    if (version.empty() || !lastuse_enabled() || plans_made() != 0) {
+    if (version.empty() || !lastuse_enabled()) {
         return 1;
     }
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    const bool     empty  = plan_size_of(galloc, 0) == 0 && lower_bound_of(galloc, 0) == 0;
+    lastuse_gallocr_sizes sizes = {};
+    sizes.struct_size           = sizeof(sizes);
+    const bool empty            = lastuse_gallocr_report(galloc, 0, &sizes) && sizes.plan_size == 0 && sizes.lower_bound == 0;
     ggml_gallocr_free(galloc);
     return empty && set_output_is_two_functions() && flags_results_of_templates() ? 0 : 1;
 }
