@@ -20,7 +20,7 @@ pub fn run(arguments: &[&str]) -> Output {
 
 /// An empty folder for the files of a test.
 pub fn folder(name: &str) -> PathBuf {
-    let path = target_folder().join("c-tests/accounting").join(name);
+    let path = target_folder().join("c-tests/files-of-accounting").join(name);
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).expect("the target folder can be written to");
     path

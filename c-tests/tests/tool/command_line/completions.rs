@@ -53,6 +53,7 @@ fn every_command_has_a_man_page() {
         .collect();
     names.sort();
     let commands = [
+        "accounting",
         "check",
         "compare",
         "completions",
@@ -67,14 +68,14 @@ fn every_command_has_a_man_page() {
         "run",
     ];
     let expected = commands.map(|command| format!("lastuse-{command}.1"));
-    assert_eq!(names[..12], expected);
-    assert_eq!(names[12..], ["lastuse.1"]);
+    assert_eq!(names[..13], expected);
+    assert_eq!(names[13..], ["lastuse.1"]);
     for name in &names {
         let page = fs::read_to_string(pages.join(name)).expect("it was written");
         assert!(page.contains(".SH NAME") && page.contains(".SH EXAMPLES"), "{name}: {page}");
     }
     assert_eq!(printed(&["man", "run"]), fs::read_to_string(pages.join("lastuse-run.1")).expect("it was written"));
-    let known = "run, explain, draw, compare, plan, check, convert, offload, neurons, reach, completions, man";
+    let known = "run, explain, draw, compare, plan, check, convert, offload, neurons, accounting, reach, completions, man";
     assert_refused(&["man", "fly"], 1, &format!("there is no command \"fly\"; the commands are {known}"));
     let blocked = format!("{}/x", pages.join("lastuse.1").display());
     let message = format!("{blocked}: cannot be written: {} is not a folder", pages.join("lastuse.1").display());

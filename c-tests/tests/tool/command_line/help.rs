@@ -4,7 +4,7 @@ use super::{command, printed};
 use crate::support::tool;
 
 /// The commands in the order of use.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "run",
     "explain",
     "draw",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 12] = [
     "convert",
     "offload",
     "neurons",
+    "accounting",
     "reach",
     "completions",
     "man",
