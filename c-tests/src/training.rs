@@ -64,13 +64,8 @@ pub struct TrainingMethod {
 }
 
 /// Nothing is done.
-pub const PLAIN: TrainingMethod = TrainingMethod {
-    name: "plain",
-    keeps_layers: false,
-    keeps_more: false,
-    needs_lastuse: false,
-    needs_loop: false,
-};
+pub const PLAIN: TrainingMethod =
+    TrainingMethod { name: "plain", keeps_layers: false, keeps_more: false, needs_lastuse: false, needs_loop: false };
 
 const METHODS: [TrainingMethod; 10] = [
     PLAIN,
