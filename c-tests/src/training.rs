@@ -55,27 +55,31 @@ pub struct TrainingMethod {
     pub name: &'static str,
     /// Whether the results of layers can be read after the run.
     pub keeps_layers: bool,
-    /// Whether more can be read than ggml's own allocator can keep, so that the buffer may be larger: all results after the run,
-    /// or in each step what it has read of earlier ones.
-    pub keeps_more: bool,
+    /// Whether all results can be read after the run, so that nothing shares memory.
+    pub keeps_everything: bool,
     needs_lastuse: bool,
     /// Whether it needs the allocator, which `ggml_opt` does not show.
     needs_loop: bool,
 }
 
 /// Nothing is done.
-pub const PLAIN: TrainingMethod =
-    TrainingMethod { name: "plain", keeps_layers: false, keeps_more: false, needs_lastuse: false, needs_loop: false };
+pub const PLAIN: TrainingMethod = TrainingMethod {
+    name: "plain",
+    keeps_layers: false,
+    keeps_everything: false,
+    needs_lastuse: false,
+    needs_loop: false,
+};
 
 const METHODS: [TrainingMethod; 10] = [
     PLAIN,
     TrainingMethod { name: "order", needs_lastuse: true, ..PLAIN },
     TrainingMethod { name: "recompute", needs_lastuse: true, ..PLAIN },
     TrainingMethod { name: "combined", needs_lastuse: true, ..PLAIN },
-    TrainingMethod { name: "steps", keeps_more: true, needs_lastuse: true, needs_loop: true, ..PLAIN },
+    TrainingMethod { name: "steps", needs_lastuse: true, needs_loop: true, ..PLAIN },
     TrainingMethod { name: "outputs", keeps_layers: true, ..PLAIN },
     TrainingMethod { name: "retain", keeps_layers: true, needs_lastuse: true, ..PLAIN },
-    TrainingMethod { name: "everything", keeps_layers: true, keeps_more: true, needs_lastuse: true, ..PLAIN },
+    TrainingMethod { name: "everything", keeps_layers: true, keeps_everything: true, needs_lastuse: true, ..PLAIN },
     TrainingMethod { name: "dump", keeps_layers: true, needs_lastuse: true, ..PLAIN },
     TrainingMethod { name: "dedicate", keeps_layers: true, needs_lastuse: true, needs_loop: true, ..PLAIN },
 ];

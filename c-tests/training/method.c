@@ -122,13 +122,13 @@ static void order(struct ggml_context * ctx, struct ggml_cgraph * graph) {
     is_reordered(graph, ggml_backend_cpu_buffer_type(), 0, NULL);
 }
 
-// steps: the program may read what they exchange
+// steps: the program may read what later ones need
 
 #define STEPS 8
 
 static void cut_into_steps(struct computed_graph * g) {
     struct lastuse_steps_params params = {
-        .struct_size = sizeof(params), .n_steps = STEPS, .backend = g->backend, .galloc = g->galloc,
+        .struct_size = sizeof(params), .n_steps = STEPS, .backend = g->backend,
     };
     g->own = lastuse_steps_new(g->graph, &params);
     CHECK(g->own != NULL, "%s", lastuse_last_error());

@@ -116,7 +116,8 @@ impl Probed {
     fn interface(&self) -> Option<BufferInterface> {
         // SAFETY: a live buffer.
         let buffer_type = unsafe { (self.runtime.functions.ggml_backend_buffer_get_type)(self.buffer.as_ptr()) };
-        // SAFETY: buffers of all known versions are longer than the longest of these tables.
+        // SAFETY: within the buffer, since the type follows the table, where the search ends: every supported ggml has 9
+        // functions or more.
         let is_type = |&length: &usize| unsafe { self.word(length).read() } == buffer_type.addr();
         let length = LENGTHS.into_iter().find(is_type)?;
         let clear = self.runtime.functions.ggml_backend_buffer_clear?;
