@@ -1,7 +1,7 @@
 //! A placement problem as a graph whose tensors have the live ranges of its blocks.
 
 use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
-use crate::graph::{Graph, Layout, Operation, Tensor, TensorId};
+use crate::graph::{Graph, Layout, Op, Tensor, TensorId};
 use crate::placement::{Bytes, Problem, Step};
 
 /// The operation of the nodes that define and use a block. A planner knows nothing of it, and computes nothing in
@@ -62,7 +62,7 @@ impl ProblemGraph {
         let extent = i64::try_from(bytes).unwrap_or(i64::MAX);
         let layout = Layout { element: 0, ne: [extent, 1, 1, 1], nb: [1, bytes, bytes, bytes] };
         let mut tensor = Tensor::new();
-        tensor.operation = Operation::named(OPERATION, false);
+        tensor.set_op(Op::Custom);
         let id = self.graph.add(tensor, layout.by_ref());
         self.graph.list_nodes([id]);
         self.graph.push_sources(source.into_iter());

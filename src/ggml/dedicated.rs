@@ -2,7 +2,7 @@
 
 use std::ptr::null_mut;
 
-use crate::graph::{Effect, Flags};
+use crate::graph::{Flags, Op};
 
 use crate::ggml::bindings::{ggml_context, ggml_tallocr};
 use crate::ggml::live::buffer_ref::BufferRef;
@@ -62,7 +62,7 @@ fn refusal(runtime: &'static Runtime, tensor: TensorRef<'_>, buffer: BufferRef) 
         _ if runtime.type_of(buffer).is_some_and(BufferType::places_tensors_itself) => {
             "the buffer places its tensors itself; use a buffer of one device"
         }
-        _ if runtime.operations.effect(tensor.op()) == Effect::Nothing => {
+        _ if runtime.operations.op(tensor.op()) == Op::None => {
             "no operation computes t; a tensor that the program fills gets memory by ggml_tallocr_alloc"
         }
         _ if tensor.is_replaced_by_tiles() => {

@@ -7,11 +7,13 @@
 //! Each part uses only those above it in this list:
 //!
 //! - `lists`: short lists by index
-//! - `layout`, `layouts`, `operation`, `tensor`: one tensor
+//! - `layout`, `layouts`: extents and strides
+//! - `op`: the table of operations
+//! - `tensor`: one tensor
 //! - `retention`: the tensors that the program reads later than the graph does
 //! - `def_use`, `computation`: the graph, with the sources and the last user of each tensor
 //! - `edit`: the editor of graphs, which the passes use
-//! - `access`: which bytes a node reads and writes, and in which layouts
+//! - `access`: which bytes a node reads and writes
 //! - `rules`, `device`, `rule_setting`, `buffer`: the target of a plan
 //! - `live_ranges`: when each tensor needs memory
 //! - `plan`: the address of each tensor
@@ -28,7 +30,7 @@
 mod lists;
 mod layout;
 mod layouts;
-mod operation;
+mod op;
 mod rules;
 mod device;
 mod rule_setting;
@@ -54,7 +56,7 @@ pub mod snapshot;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use access::{Access, Accesses, Effect, Region, Strides, Unordered};
+pub use access::{Access, Accesses, Region, Unordered};
 pub use buffer::{Address, BufferIndex, BufferSpec, Requests, Sizes};
 pub use computation::Graph;
 pub use device::Device;
@@ -62,7 +64,7 @@ pub use edit::{Edited, GraphEdit};
 pub use layout::{Layout, LayoutRef};
 pub use layouts::LayoutId;
 pub use live_ranges::{Allocation, InactiveNode, LiveRanges, Workspace, live_ranges};
-pub use operation::{Operation, Slots};
+pub use op::{CopyKind, Effect, InPlace, Op, OpGroup, Slots, Strides, TileKind, Version, Window, Work};
 pub use plan::{
     BufferPlan, GraphPlan, PlanError, accessing_nodes, ggml_alloc_sizes, intact_inputs, plan, plan_as_ggml,
     plan_keeping, read_inputs, shared_live_ranges,

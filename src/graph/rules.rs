@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Operation;
+use super::InPlace;
 
 /// The rules of reuse beyond freeing after the last use; each can be switched off to measure its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,14 +93,14 @@ impl Rules {
     }
 
     /// Returns `true` if `operation` may write over a source of the same layout in this slot.
-    pub fn allow(&self, operation: Operation, slot: usize) -> bool {
-        let is_on = match operation {
-            Operation::RowByRow(_) => self.rows,
-            Operation::Scan(_) => self.scans,
-            Operation::Copy => self.copies,
+    pub fn allow(&self, in_place: InPlace, slot: usize) -> bool {
+        let is_on = match in_place {
+            InPlace::RowByRow(_) => self.rows,
+            InPlace::Scan(_) => self.scans,
+            InPlace::Copy => self.copies,
             _ => true,
         };
-        self.in_place && is_on && operation.may_write_over(slot)
+        self.in_place && is_on && in_place.may_write_over(slot)
     }
 }
 

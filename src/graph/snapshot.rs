@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use crate::placement::{Bytes, Effort};
 
-use super::kernels::{KernelCosts, Kernels, TensorFacts, costs_at, prefer_cheaper};
+use super::kernels::{KernelCosts, Kernels, costs_at, prefer_cheaper};
 use super::order::{self, Hazards, Reordering, reorder};
 use super::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, recompute_exactly, work_of};
-use super::tiling::{self, Kind, Known, NotTiled, TiledGraph, TilingLimits};
+use super::tiling::{self, Known, NotTiled, TileKind, TiledGraph, TilingLimits};
 use super::{
-    Address, BufferIndex, BufferSpec, Device, Edited, Effect, Graph, GraphPlan, Layout, NamePattern, PlanError,
-    Requests, Retained, Retention, Rules, Sizes, TensorId, Workspace, ggml_alloc_sizes,
+    Address, BufferIndex, BufferSpec, Device, Edited, Graph, GraphPlan, NamePattern, PlanError, Requests, Retained,
+    Retention, Rules, Sizes, TensorId, Workspace, ggml_alloc_sizes,
 };
 
 /// A captured graph.
@@ -74,24 +74,6 @@ impl TensorInfo {
     /// Returns the bytes that a buffer requires for it, before padding.
     pub fn size_in(&self, buffer: BufferIndex) -> Bytes {
         self.elsewhere.iter().find(|(other, _)| *other == buffer).map_or(self.size, |(_, size)| *size)
-    }
-}
-
-impl TensorFacts for Snapshot {
-    fn op(&self, tensor: TensorId) -> &str {
-        &self.tensors[tensor as usize].op
-    }
-
-    fn desc(&self, tensor: TensorId) -> &str {
-        &self.tensors[tensor as usize].desc
-    }
-
-    fn layout(&self, tensor: TensorId) -> Layout {
-        *self.graph.layout(tensor)
-    }
-
-    fn nbytes(&self, tensor: TensorId) -> Bytes {
-        self.tensors[tensor as usize].nbytes
     }
 }
 
@@ -179,7 +161,7 @@ impl Snapshot {
         let mut plan = super::plan(&self.graph, buffers, requests, sizes, &mut Workspace::default())?;
         for buffer in (0..).take(self.buffers.len()) {
             if let Some(kernels) = self.kernels(buffer) {
-                prefer_cheaper(&mut plan, &self.graph, buffer, &kernels, self);
+                prefer_cheaper(&mut plan, &self.graph, buffer, &kernels, &|id| self.tensors[id as usize].nbytes);
             }
         }
         Ok(plan)
@@ -193,7 +175,8 @@ impl Snapshot {
         }
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        Kernels::find(&self.graph, requests, (buffer, Device::named(name), *alignment), self)
+        let desc = |id: TensorId| Arc::clone(&self.tensors[id as usize].desc);
+        Kernels::find(&self.graph, requests, (buffer, Device::named(name), *alignment), &desc)
     }
 
     /// Returns what addresses cost the device of `buffer`, for each function that returns those of roots; `None` where
@@ -204,7 +187,8 @@ impl Snapshot {
         addresses: [&dyn Fn(TensorId) -> Option<Address>; N],
     ) -> Option<[KernelCosts; N]> {
         let kernels = self.kernels(buffer)?;
-        Some(addresses.map(|address| costs_at(&kernels, &self.graph, self, address)))
+        let nbytes = |id: TensorId| self.tensors[id as usize].nbytes;
+        Some(addresses.map(|address| costs_at(&kernels, &self.graph, &nbytes, address)))
     }
 
     /// Plans the graph as ggml's own allocator does.
@@ -276,15 +260,13 @@ impl Snapshot {
         &self,
         pass: impl FnOnce(Subject<'_>, Requests<'_>, &Hazards) -> Result<Recomputation, NotRecomputed>,
     ) -> Result<Recomputation, NotRecomputed> {
-        let effects = self.effects();
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
-        let work: Vec<u64> =
-            (0..).zip(&self.tensors).map(|(id, tensor)| work_of(&self.graph, id, &tensor.op)).collect();
+        let work: Vec<u64> = (0..).take(self.tensors.len()).map(|id| work_of(&self.graph, id)).collect();
         let kept = vec![false; self.tensors.len()];
-        let hazards = Hazards::new(&self.graph, &effects, &roots);
+        let hazards = Hazards::new(&self.graph, &roots);
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let subject = Subject { graph: &self.graph, effects: &effects, same_memory: &roots, work: &work, kept: &kept };
+        let subject = Subject { graph: &self.graph, same_memory: &roots, work: &work, kept: &kept };
         pass(subject, requests, &hazards)
     }
 
@@ -318,18 +300,16 @@ impl Snapshot {
         limits: TilingLimits,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<TiledGraph, NotTiled> {
-        let effects = self.effects();
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
-        let kinds: Vec<Kind> = self.tensors.iter().map(|tensor| Kind::named(&tensor.op)).collect();
+        let kinds: Vec<TileKind> = self.graph.tensors().iter().map(|tensor| tensor.op.tiles()).collect();
         let nbytes: Vec<Bytes> = self.tensors.iter().map(|tensor| tensor.nbytes).collect();
         let none = vec![false; self.tensors.len()];
-        let detached = tiling::detached(&self.graph, &kinds, &effects);
+        let detached = tiling::detached(&self.graph, &kinds);
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let subject = tiling::Subject {
             graph: &self.graph,
             detached: detached.as_ref(),
-            effects: &effects,
             same_memory: &roots,
             kinds: &kinds,
             nbytes: &nbytes,
@@ -351,8 +331,8 @@ impl Snapshot {
         for (id, &Known { origin, nbytes, .. }) in (0..).zip(&found.draft.known) {
             let given = &self.tensors[origin.tensor as usize];
             let mut info = given.clone();
-            if let Some(op) = origin.role.operation() {
-                (info.op, info.desc) = (op.into(), op.into());
+            if let Some(op) = origin.role.op() {
+                (info.op, info.desc) = (op.name().into(), op.name().into());
             }
             if let Some(name) = found.draft.name(id, &given.name) {
                 (info.name, info.id, info.nbytes) = (name, next_id, nbytes);
@@ -366,10 +346,6 @@ impl Snapshot {
         (self.tensors, self.graph) = (infos, found.draft.graph.clone());
     }
 
-    fn effects(&self) -> Vec<Effect> {
-        self.tensors.iter().map(|tensor| Effect::of(&tensor.op)).collect()
-    }
-
     /// Puts the nodes into an order with a lower peak, where one is found. External tensors are assumed not to alias:
     /// captures do not record it. `buffers` are for the plans, see [`Self::plan_in`]; `effort` is for the search for an
     /// order.
@@ -378,7 +354,7 @@ impl Snapshot {
     /// [`PlanError::TooLarge`] when sizes overflow.
     pub fn reorder(&mut self, buffers: &[BufferSpec], effort: order::ReorderEffort) -> Result<Reordering, PlanError> {
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
-        let hazards = Hazards::new(&self.graph, &self.effects(), &roots);
+        let hazards = Hazards::new(&self.graph, &roots);
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id, buffer| self.size(id, buffer);

@@ -2,7 +2,7 @@
 
 use crate::placement::Bytes;
 
-use super::Operation;
+use super::{InPlace, Op};
 
 /// Dense index of a tensor in its graph.
 pub type TensorId = u32;
@@ -47,8 +47,10 @@ pub struct Tensor {
     pub flags: Flags,
     /// Set for a view.
     pub view: Option<View>,
-    /// How it is computed.
-    pub operation: Operation,
+    /// How it is computed. One byte, as long as `Tensor` has padding: reading a graph writes one of each tensor.
+    pub op: Op,
+    /// Which sources it may write over: by `op`, and by what the version of ggml lists.
+    pub in_place: InPlace,
     /// Has memory already: never planned.
     pub external: bool,
 }
@@ -62,12 +64,17 @@ impl Default for Tensor {
 impl Tensor {
     /// Creates a no-op tensor without a view or flags.
     pub fn new() -> Self {
-        Self { flags: Flags::default(), view: None, operation: Operation::Marker, external: false }
+        Self { flags: Flags::default(), view: None, op: Op::None, in_place: InPlace::Never, external: false }
     }
 
     /// Returns `true` for a no-op tensor (op NONE): a leaf, or a control dependency among the nodes.
     pub fn is_marker(&self) -> bool {
-        self.operation == Operation::Marker
+        self.op == Op::None
+    }
+
+    /// Replaces its operation by one that writes over no source.
+    pub fn set_op(&mut self, op: Op) {
+        (self.op, self.in_place) = (op, InPlace::Never);
     }
 
     /// Returns `true` if memory is to be planned for it.

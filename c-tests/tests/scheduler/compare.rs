@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{Operation, TensorId};
+use lastuse::graph::{Op, TensorId};
 use lastuse::offload::rules::{
     BufferTypeIndex, OffloadError, Origin, PlacedGraph, Schedule, ScheduledGraph, SchedulerVersion, captured_sizes,
     compute_buffers, ggml_compute_bytes, schedule,
@@ -203,7 +203,7 @@ impl Lists<'_> {
             assert_eq!(*name, kept_name(&format!("{} (view)", of(kept))), "{label}: a marker");
         }
         let tensor = graph.tensor(id);
-        assert_eq!(seen.op == 0, tensor.operation == Operation::Marker, "{label}: the operation of {name}");
+        assert_eq!(seen.op == 0, tensor.op == Op::None, "{label}: the operation of {name}");
         assert_eq!(seen.flags, tensor.flags.0, "{label}: the flags of {name}");
         let layout = graph.layout(id);
         assert_eq!(

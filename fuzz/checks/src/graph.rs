@@ -56,7 +56,7 @@ fn by_id(snapshot: &Snapshot) -> BTreeMap<u64, impl PartialEq + Debug> {
         let sources: Vec<u64> = graph.sources(id).iter().copied().map(id_of).collect();
         let view = tensor.view.map(|view| (id_of(view.root), view.offset));
         let memory = (tensor.external, view, retained.get(&id).copied());
-        (info.id, (info, tensor.flags, tensor.operation, memory, sources, layout.ne, layout.nb))
+        (info.id, (info, tensor.flags, tensor.in_place, memory, sources, layout.ne, layout.nb))
     });
     facts.collect()
 }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::formats::input::{MAGIC, Malformed, decompressed, malformed};
 use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
 use crate::graph::{
-    BufferIndex, Flags, Graph, Layout, Operation, Retained, RuleSetting, Rules, Slots, Tensor, TensorId, UnknownRule,
+    BufferIndex, Flags, Graph, InPlace, Layout, Op, Retained, RuleSetting, Rules, Slots, Tensor, TensorId, UnknownRule,
     View,
 };
 use crate::placement::{Bytes, Effort};
@@ -252,9 +252,10 @@ impl<'l> GraphBuilder<'l> {
         let layout = Layout { element, ne: line.ne, nb: line.nb };
         let mut tensor = Tensor::new();
         tensor.flags = Flags(line.flags);
-        tensor.operation = match line.inplace_slots {
-            Some(slots) if line.inplace => Operation::Listed(Slots::from_bits(slots)),
-            _ => Operation::named(&line.op, line.inplace),
+        tensor.op = Op::named(&line.op);
+        tensor.in_place = match (tensor.op.in_place(line.inplace), line.inplace_slots) {
+            (InPlace::Listed(_), Some(slots)) => InPlace::Listed(Slots::from_bits(slots)),
+            (usual, _) => usual,
         };
         tensor.external = line.external && line.view_of.is_none();
         Ok((tensor, layout))

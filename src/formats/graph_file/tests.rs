@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::graph::snapshot::Snapshot;
-use crate::graph::{Operation, Rules, Slots, TensorId};
+use crate::graph::{InPlace, Rules, Slots, TensorId};
 use crate::placement::{Block, Effort, Problem, lower_bound};
 use crate::testing::Random;
 
@@ -62,7 +62,7 @@ fn assert_same(found: &Snapshot, expected: &Snapshot) {
             let tensor = snapshot.graph.tensor(id);
             let sources = snapshot.graph.sources(id).to_vec();
             let layout = *snapshot.graph.layout(id);
-            (tensor.flags, tensor.view, tensor.operation, tensor.external, sources, layout)
+            (tensor.flags, tensor.view, tensor.in_place, tensor.external, sources, layout)
         };
         assert_eq!(fields(found, id), fields(expected, id), "tensor {id}");
     }
@@ -89,7 +89,7 @@ fn names_and_records_are_kept() {
     let snapshot = read(&read(&text(&lines())).text());
     let names: Vec<&str> = snapshot.tensors.iter().map(|tensor| &*tensor.name).collect();
     assert_eq!(names, ODD_NAMES);
-    assert_eq!(snapshot.graph.tensor(3).operation, Operation::Listed(Slots::SECOND));
+    assert_eq!(snapshot.graph.tensor(3).in_place, InPlace::Listed(Slots::SECOND));
     assert_eq!((snapshot.tensors[1].size_in(0), snapshot.tensors[1].size_in(1)), (128, 160));
     let [first, second] = &snapshot.recorded_buffers()[..] else { panic!("there are two buffers") };
     assert_eq!((first.rules, first.effort), (Rules { views: true, ..Rules::GGML }, Effort::units(7)));

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::formats::json::JsonObject;
 use crate::graph::snapshot::{BufferInfo, Snapshot};
-use crate::graph::{Operation, TensorId};
+use crate::graph::{InPlace, TensorId};
 use crate::placement::Step;
 
 use super::FORMAT;
@@ -57,7 +57,7 @@ impl Snapshot {
     /// Writes a tensor; `retained` is the last step in which it is retained, if it is, and `None` for the end.
     fn write_tensor(&self, text: &mut String, kind: &str, id: TensorId, retained: Option<Option<Step>>) {
         let (info, tensor, layout) = (&self.tensors[id as usize], self.graph.tensor(id), self.graph.layout(id));
-        let listed = tensor.operation.is_listed();
+        let listed = tensor.in_place.is_listed();
         let mut line = JsonObject::begin(text);
         line.number("id", info.id).text("kind", kind).text("op", &info.op).text("desc", &info.desc);
         line.text("name", &info.name)
@@ -71,8 +71,8 @@ impl Snapshot {
             });
         }
         line.number("flags", tensor.flags.0.into()).value("inplace", listed).value("external", tensor.external);
-        if let Operation::Listed(slots) = tensor.operation
-            && Operation::named(&info.op, listed) != tensor.operation
+        if let InPlace::Listed(slots) = tensor.in_place
+            && tensor.op.in_place(listed) != tensor.in_place
         {
             line.value("inplace_slots", slots.bits());
         }

@@ -6,7 +6,7 @@ use crate::ggml::live::operations::Operations;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::process::settings::{retain_changes, settings};
 use crate::ggml::retention::{LiveRetention, Registrations};
-use crate::graph::Operation;
+use crate::graph::Op;
 
 /// Why a call about a retained tensor has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl AllocatorRetention {
         tensor: TensorRef<'_>,
         node: TensorRef<'_>,
     ) -> Result<(), NotRetained> {
-        let is_marker = operations.operation(node.op()) == Operation::Marker;
+        let is_marker = operations.op(node.op()) == Op::None;
         if is_marker && node.sources().next().is_none() {
             return Err(NotRetained::NoNode { tensor: node.name() });
         }

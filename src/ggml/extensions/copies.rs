@@ -1,8 +1,7 @@
 //! Removes needless copies from a live graph.
 
-use crate::graph::Effect;
-use crate::graph::copies::{CopyKind, CopyTarget, Facts, Found, Freedom, Storage, find};
-use crate::graph::{BufferIndex, Edited, Graph, Requests, Sizes, Strides, TensorId, Workspace, live_ranges};
+use crate::graph::copies::{CopyTarget, Facts, Found, Freedom, Storage, find};
+use crate::graph::{BufferIndex, Edited, Graph, Op, Requests, Sizes, Strides, TensorId, Workspace, live_ranges};
 use crate::placement::{Bytes, lower_bound};
 
 use crate::ggml::extensions::apply::{LiveEdit, LiveOrigin};
@@ -35,7 +34,7 @@ pub fn remove_copies(runtime: &'static Runtime, graph: GraphRef<'_>, buffer_type
 fn find_copies(runtime: &'static Runtime, reading: &ReadGraph<'_>, buffer_type: Option<BufferType>) -> Found {
     let known = TensorFacts::of(runtime, reading);
     let buffer = ComputeBuffer::new(runtime, buffer_type);
-    if !known.kinds.iter().any(|&kind| kind != CopyKind::Other) {
+    if reading.graph.tensors().iter().all(|tensor| tensor.op.copies().is_none()) {
         return Found::default();
     }
     let aliases = same_memory(runtime, reading);
@@ -44,8 +43,6 @@ fn find_copies(runtime: &'static Runtime, reading: &ReadGraph<'_>, buffer_type: 
         runs_at(runtime, node, place)
     };
     let facts = Facts {
-        effects: &known.effects,
-        kinds: &known.kinds,
         writes: &known.writes,
         memory: &known.memory,
         same_memory: &aliases,
@@ -88,8 +85,6 @@ fn runs_at(runtime: &'static Runtime, node: TensorRef<'_>, place: TensorRef<'_>)
 
 /// Facts about each tensor of a graph by itself, by id.
 struct TensorFacts {
-    effects: Vec<Effect>,
-    kinds: Vec<CopyKind>,
     writes: Vec<Strides>,
     memory: Vec<Storage>,
     has_slot: Vec<bool>,
@@ -99,12 +94,9 @@ struct TensorFacts {
 impl TensorFacts {
     fn of(runtime: &'static Runtime, reading: &ReadGraph<'_>) -> Self {
         let (tensors, operations) = (&reading.tensors, &runtime.operations);
-        let is_norm = |source: TensorRef<'_>| operations.is_named(source.op(), c"RMS_NORM");
-        let is_fused =
-            |tensor: TensorRef<'_>| operations.is_named(tensor.op(), c"MUL") && tensor.sources().any(is_norm);
+        let is_norm = |source: TensorRef<'_>| operations.op(source.op()) == Op::RmsNorm;
+        let is_fused = |tensor: TensorRef<'_>| operations.op(tensor.op()) == Op::Mul && tensor.sources().any(is_norm);
         Self {
-            effects: tensors.iter().map(|tensor| operations.effect(tensor.op())).collect(),
-            kinds: tensors.iter().map(|tensor| operations.copies(tensor.op())).collect(),
             writes: tensors.iter().map(|&tensor| writes(runtime, tensor)).collect(),
             memory: tensors.iter().map(|&tensor| memory(runtime, tensor)).collect(),
             has_slot: tensors.iter().map(|tensor| tensor.source(ORDERED_OUTPUT_SLOT).is_none()).collect(),
@@ -145,11 +137,10 @@ impl PeakBytes<'_> {
 fn change(runtime: &'static Runtime, reading: &ReadGraph<'_>, edited: &Edited) {
     let graph = &edited.graph;
     let origin = |(id, &origin): (TensorId, &TensorId)| {
-        let is_marker = graph.tensor(id).is_marker();
-        let removed = if is_marker { runtime.operations.none() } else { runtime.operations.reshape() };
-        let is_removed = graph.tensor(id).operation != reading.graph.tensor(origin).operation;
-        let tensor = reading.tensors[origin as usize];
-        LiveOrigin { tensor, is_new: false, operation: is_removed.then_some(removed) }
+        let op = graph.tensor(id).op;
+        let is_removed = op != reading.graph.tensor(origin).op;
+        let operation = is_removed.then(|| runtime.operations.number(op));
+        LiveOrigin { tensor: reading.tensors[origin as usize], is_new: false, operation }
     };
     let origins = (0..).zip(&edited.origins).map(origin).collect();
     LiveEdit { runtime, graph, origins, name: &|_, _| String::new(), parameter: &|_| None }.change();

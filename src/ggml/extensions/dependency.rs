@@ -1,5 +1,6 @@
 //! Dependencies between nodes: a view of a tensor that is computed only after another tensor.
 
+use crate::graph::Op;
 use std::fmt;
 
 use crate::ggml::bindings::ggml_context;
@@ -51,7 +52,7 @@ pub unsafe fn depend<'g>(
     let view = unsafe { TensorRef::new(view) }.ok_or(DependencyError::ContextIsFull)?;
     // SAFETY: the view is new, and nothing refers to it.
     let mut writer = unsafe { TensorMut::new(view) };
-    writer.set_operation(runtime.operations.reshape());
+    writer.set_operation(runtime.operations.number(Op::Reshape));
     writer.set_source(0, tensor);
     writer.set_source(1, before);
     Ok(view)

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use crate::graph::order::Hazards;
 use crate::graph::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, work_of};
-use crate::graph::{Effect, Requests, TensorId};
+use crate::graph::{Requests, TensorId};
 use crate::placement::Bytes;
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
@@ -92,17 +92,12 @@ fn search(
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Recomputation, NotFitted<Recomputation>> {
     let RecomputeRequest { buffer_type, budget, retained, effort } = request;
-    let operations = &runtime.operations;
-    let effects: Vec<Effect> = reading.tensors.iter().map(|tensor| operations.effect(tensor.op())).collect();
-    let work = |(id, tensor): (TensorId, &TensorRef<'_>)| {
-        work_of(&reading.graph, id, operations.name(tensor.op()).to_str().unwrap_or_default())
-    };
-    let work: Vec<u64> = (0..).zip(&reading.tensors).map(work).collect();
+    let work: Vec<u64> = (0..).take(reading.tensors.len()).map(|id| work_of(&reading.graph, id)).collect();
     let mut kept = vec![false; reading.tensors.len()];
     ids(retained, &reading.tensors)?.into_iter().for_each(|id| kept[id as usize] = true);
     let aliases = same_memory(runtime, reading);
-    let subject = Subject { graph: &reading.graph, effects: &effects, same_memory: &aliases, work: &work, kept: &kept };
-    let hazards = Hazards::new(&reading.graph, &effects, &aliases);
+    let subject = Subject { graph: &reading.graph, same_memory: &aliases, work: &work, kept: &kept };
+    let hazards = Hazards::new(&reading.graph, &aliases);
     let (leafs, nodes) = (vec![0; live.leafs.len()], vec![0; live.nodes.len()]);
     let requests = Requests { leafs: &leafs, nodes: &nodes };
     let buffer = ComputeBuffer::new(runtime, buffer_type);

@@ -1,6 +1,5 @@
 //! Reorders the nodes of a live graph for a smaller peak.
 
-use crate::graph::Effect;
 use crate::graph::order::{Hazards, ReorderEffort, Reordering, reorder};
 use crate::graph::{PlanError, Requests};
 
@@ -48,6 +47,5 @@ pub fn reorder_nodes<'g>(
 
 /// Returns which nodes of a graph must not be swapped.
 pub fn hazards_of(runtime: &Runtime, reading: &ReadGraph<'_>) -> Hazards {
-    let effects: Vec<Effect> = reading.tensors.iter().map(|tensor| runtime.operations.effect(tensor.op())).collect();
-    Hazards::new(&reading.graph, &effects, &same_memory(runtime, reading))
+    Hazards::new(&reading.graph, &same_memory(runtime, reading))
 }

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::graph::{Effect, TensorId};
+use crate::graph::TensorId;
 use crate::offload::rules::Schedule;
 
 use crate::ggml::bindings::ggml_backend_sched;
@@ -40,7 +40,7 @@ pub unsafe fn assign(
         return Err(OffloadFailure::SchedulerBackends { backends, devices });
     }
     let nodes = graph.snapshot.graph.nodes();
-    let computes = |node: &&TensorId| Effect::of(&graph.snapshot.tensors[**node as usize].op) != Effect::View;
+    let computes = |node: &&TensorId| !graph.snapshot.graph.tensor(**node).op.is_view();
     for &node in nodes.iter().filter(computes) {
         let Some(executes) = schedule.executes[node as usize].and_then(|at| i32::try_from(at).ok()) else { continue };
         // SAFETY: a live scheduler with more backends than that.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::graph::Effect;
-use crate::graph::{Access, Accesses, Region, Strides};
+use crate::graph::{Access, Accesses, Op, Region, Strides};
 use crate::placement::{Bytes, Step};
 
 use crate::ggml::live::buffers::BufferType;
@@ -126,14 +126,15 @@ fn check_views(node: TensorRef<'_>) -> Result<(), OutputError> {
 /// A reader may have been created before the result was redirected, when it was contiguous; ggml asserted that only
 /// then.
 fn check_readable(runtime: &'static Runtime, node: TensorRef<'_>) -> Result<(), OutputError> {
-    if matches!(runtime.operations.effect(node.op()), Effect::Nothing | Effect::View) {
+    if runtime.operations.op(node.op()).computes_nothing() {
         return Ok(());
     }
     let read = if node.view_source().is_some() { ORDERED_OUTPUT_SLOT } else { MAX_SOURCES };
     for (slot, source) in node.source_slots()[..read].iter().enumerate() {
         let Some(output) = source.filter(|&source| is_redirected(runtime, source)) else { continue };
         let layout = output.layout().to_layout();
-        if !runtime.operations.reads(node.op(), slot).allows(&layout.packed(element_size(runtime, output)), &layout) {
+        if !runtime.operations.op(node.op()).reads(slot).allows(&layout.packed(element_size(runtime, output)), &layout)
+        {
             return Err(OutputError::Unreadable { reader: node.name(), output: output.name() });
         }
     }
@@ -143,7 +144,7 @@ fn check_readable(runtime: &'static Runtime, node: TensorRef<'_>) -> Result<(), 
 /// Excludes views with a source in the last slot for another reason, which no operation of ggml has: they write no
 /// result.
 fn is_redirected(runtime: &'static Runtime, tensor: TensorRef<'_>) -> bool {
-    redirected_to(tensor).is_some() && runtime.operations.writes(tensor.op()) > Strides::OnlyItsOwn
+    redirected_to(tensor).is_some() && runtime.operations.op(tensor.op()).writes() > Strides::OnlyItsOwn
 }
 
 /// The bytes of an element of a tensor that is neither empty nor quantized: its extent in bytes less all strides.
@@ -172,7 +173,7 @@ impl AccessCollector<'_> {
         let mut accesses = Accesses::default();
         let mut before = None;
         for &node in self.graph.nodes {
-            let effect = self.runtime.operations.effect(node.op());
+            let effect = self.runtime.operations.op(node.op()).effect();
             // A scheduler lists a copy of a tensor of another backend right after a view of that tensor.
             let copied = before.filter(|&before| effect == Effect::Nothing && self.is_plain_view(before));
             let sources = node.sources().chain(copied).filter_map(|source| steps.known().id(source));
@@ -185,8 +186,7 @@ impl AccessCollector<'_> {
     }
 
     fn is_plain_view(&self, tensor: TensorRef<'_>) -> bool {
-        let effect = self.runtime.operations.effect(tensor.op());
-        matches!(effect, Effect::Nothing | Effect::View) && tensor.view_source().is_some()
+        self.runtime.operations.op(tensor.op()).computes_nothing() && tensor.view_source().is_some()
     }
 
     fn add_accesses(&self, accesses: &mut Accesses, step: Step, node: TensorRef<'_>, effect: Effect) {
@@ -215,8 +215,8 @@ impl AccessCollector<'_> {
 /// The strides that the operation of `tensor` can write. A MUL with an RMS_NORM may be fused with it, into a kernel
 /// that writes whole rows.
 pub fn writes(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Strides {
-    let writes = runtime.operations.writes(tensor.op());
-    let is_fused = runtime.operations.is_named(tensor.op(), c"MUL")
-        && tensor.sources().any(|source| runtime.operations.is_named(source.op(), c"RMS_NORM"));
+    let writes = runtime.operations.op(tensor.op()).writes();
+    let is_fused = runtime.operations.op(tensor.op()) == Op::Mul
+        && tensor.sources().any(|source| runtime.operations.op(source.op()) == Op::RmsNorm);
     if is_fused { writes.min(Strides::Rows) } else { writes }
 }

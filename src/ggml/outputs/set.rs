@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::graph::Effect;
-use crate::graph::{Flags, Strides};
+use crate::graph::{Flags, Op, Strides};
 
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::ids::Ids;
@@ -121,7 +121,7 @@ fn check_pair(runtime: &'static Runtime, tensor: TensorRef<'_>, dst: TensorRef<'
 }
 
 fn check_result(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Result<(), SetOutputError> {
-    let effect = runtime.operations.effect(tensor.op());
+    let effect = runtime.operations.op(tensor.op()).effect();
     refuse_if(effect == Effect::Nothing, SetOutputError::NotComputed)?;
     refuse_if(tensor.is_replaced_by_tiles(), SetOutputError::Tiled)?;
     refuse_if(effect == Effect::View, SetOutputError::OnlyAView)?;
@@ -148,13 +148,13 @@ fn check_sources(runtime: &'static Runtime, tensor: TensorRef<'_>, dst: TensorRe
     let is_there =
         |source: TensorRef<'_>| OutputTarget::of(source).root == root && range(runtime, source, 0).overlaps(there);
     // A fused kernel for RMS_NORM and MUL reads the sources of both.
-    let of_norms = tensor.sources().filter(|source| runtime.operations.is_named(source.op(), c"RMS_NORM"));
+    let of_norms = tensor.sources().filter(|source| runtime.operations.op(source.op()) == Op::RmsNorm);
     refuse_if(of_norms.flat_map(TensorRef::sources).any(is_there), SetOutputError::OverASource)?;
     let mut over = tensor.sources().enumerate().filter(|&(_, source)| is_there(source));
     let Some((slot, source)) = over.next() else { return Ok(()) };
-    let operation = runtime.operations.operation(tensor.op());
-    let is_in_place = operation.is_listed()
-        && operation.may_write_over(slot)
+    let in_place = runtime.operations.operation(tensor.op()).in_place;
+    let is_in_place = in_place.is_listed()
+        && in_place.may_write_over(slot)
         && over.next().is_none()
         && source.layout() == tensor.layout()
         && dst.layout().to_layout().tidied(tensor.nb()[0] as u64).by_ref() == tensor.layout()

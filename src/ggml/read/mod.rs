@@ -11,13 +11,13 @@ pub mod fingerprint;
 pub mod memory;
 pub mod snapshot;
 
-use crate::graph::{BufferIndex, Flags, Graph, Operation, Tensor, TensorId, View};
+use crate::graph::{BufferIndex, Flags, Graph, InPlace, Op, Tensor, TensorId, View};
 use crate::placement::Bytes;
 
 use crate::ggml::context::BackedContexts;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::ids::{Ids, KnownIds, id_of};
-use crate::ggml::live::operations::Operations;
+use crate::ggml::live::operations::{Operation, Operations};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use batch::{AllocSizes, BATCH, Sources};
@@ -236,7 +236,7 @@ impl<'a, 'g> Reader<'a, 'g> {
             }
         }
         self.add_sizes(tensors);
-        if ops_of_last(&self.ops, tensors).contains(&self.runtime.operations.concat()) {
+        if ops_of_last(&self.ops, tensors).contains(&self.runtime.operations.number(Op::Concat)) {
             self.add_operand_layouts(tensors);
         }
     }
@@ -250,8 +250,9 @@ impl<'a, 'g> Reader<'a, 'g> {
         // Nearly all leafs have operation NONE, whose number is 0.
         let none = runtime.operations.operation(0);
         graph.extend(leafs.iter().map(|leaf| {
-            let operation = if leaf.op() == 0 { none } else { runtime.operations.operation(leaf.op()) };
-            Tensor { flags: Flags(leaf.flags()), view: None, operation, external: true }
+            let Operation { op, in_place } =
+                if leaf.op() == 0 { none } else { runtime.operations.operation(leaf.op()) };
+            Tensor { flags: Flags(leaf.flags()), view: None, op, in_place, external: true }
         }));
         graph.defer_layouts(leafs.len());
         sizes.add_tensors(types, requested, graph, leafs);
@@ -261,7 +262,7 @@ impl<'a, 'g> Reader<'a, 'g> {
     #[cold]
     fn add_operand_layouts(&mut self, last: &[TensorRef<'_>]) {
         let Self { runtime, ids, graph, ops, sizes, .. } = self;
-        let concat = runtime.operations.concat();
+        let concat = runtime.operations.number(Op::Concat);
         let nodes = (id_of(ops.len() - last.len())..).zip(ops_of_last(ops, last));
         for (node, _) in nodes.filter(|(_, op)| **op == concat) {
             for at in 0..graph.sources(node).len() {
@@ -304,9 +305,9 @@ fn add_known<'g>(graph: &mut Graph, tensors: &[TensorRef<'g>], operations: &Oper
     let mut all_are_known = true;
     let are_known = &mut all_are_known;
     graph.extend(tensors.iter().map(move |tensor| {
-        let operation = operations.known(tensor.op()).unwrap_or_else(|| {
+        let Operation { op, in_place } = operations.known(tensor.op()).copied().unwrap_or_else(|| {
             *are_known = false;
-            &Operation::Other
+            Operation { op: Op::Unknown, in_place: InPlace::Never }
         });
         let owner = tensor.view_source();
         let view = owner.is_some().then(|| {
@@ -317,7 +318,7 @@ fn add_known<'g>(graph: &mut Graph, tensors: &[TensorRef<'g>], operations: &Oper
             View { root, offset: tensor.view_offset() as u64 }
         });
         let external = owner.is_none() && tensor.has_memory();
-        Tensor { flags: Flags(tensor.flags()), view, operation: *operation, external }
+        Tensor { flags: Flags(tensor.flags()), view, op, in_place, external }
     }));
     all_are_known
 }

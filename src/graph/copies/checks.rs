@@ -1,6 +1,6 @@
 //! Whether a producer can write where a copy would, at its earlier step.
 
-use crate::graph::{Effect, Layout, Strides, TensorId};
+use crate::graph::{Layout, Strides, TensorId};
 use crate::placement::Step;
 
 use super::changes::Reason;
@@ -82,7 +82,7 @@ impl Pass<'_> {
                 continue;
             }
             visits += 1;
-            if state.facts.effects[id as usize] != Effect::View || visits > MOST_VISITS {
+            if !state.graph.tensor(id).op.is_view() || visits > MOST_VISITS {
                 return true;
             }
             left.extend(state.graph.sources(id));
@@ -112,7 +112,7 @@ impl Pass<'_> {
     fn first_fused(&self, step: Step, count: u8) -> Step {
         let computes = |&step: &Step| {
             let node = self.state.graph.nodes()[step as usize];
-            !matches!(self.state.facts.effects[node as usize], Effect::View | Effect::Nothing)
+            !self.state.graph.tensor(node).op.computes_nothing()
         };
         (0..step).rev().filter(computes).take(usize::from(count)).last().unwrap_or(step)
     }
@@ -124,14 +124,14 @@ impl Pass<'_> {
         let node = found.producer.node;
         let layout = self.layout_of(found);
         let region = state.region_at(found.place, &layout);
-        let operation = state.graph.tensor(node).operation;
+        let in_place = state.graph.tensor(node).in_place;
         let mut overlaps = 0;
         for (slot, &source) in state.graph.sources(node).iter().enumerate() {
             let other = state.region(source);
             if source == node || !other.shares_bytes(region) {
                 continue;
             }
-            let may = operation.may_write_over(slot) && (on_cpu || operation.is_listed());
+            let may = in_place.may_write_over(slot) && (on_cpu || in_place.is_listed());
             let element_size = layout.nb[0];
             let is_same = state.edit.layout(source).tidied(element_size) == layout.tidied(element_size);
             overlaps += 1;

@@ -2,33 +2,8 @@
 
 use std::fmt;
 
-use crate::graph::{Effect, Strides, TensorId};
+use crate::graph::{Strides, TensorId};
 use crate::placement::Bytes;
-
-/// How an operation copies its sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyKind {
-    /// It is not a copy.
-    Other,
-    /// CPY: into its second source, or into its own memory where that source is the node itself.
-    Into,
-    /// CONT and DUP: into its own memory.
-    Whole,
-    /// CONCAT: two sources, one after the other.
-    Concat,
-}
-
-impl CopyKind {
-    /// Returns the kind of an operation by ggml's name.
-    pub fn of(operation: &str) -> Self {
-        match operation {
-            "CPY" => Self::Into,
-            "CONT" | "DUP" => Self::Whole,
-            "CONCAT" => Self::Concat,
-            _ => Self::Other,
-        }
-    }
-}
 
 /// Where the memory of a tensor is that is not a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +38,6 @@ pub enum CopyTarget {
 /// Facts about a graph besides its nodes. The lists are by tensor.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
-    /// The effect of running it.
-    pub effects: &'a [Effect],
-    /// How it copies its sources.
-    pub kinds: &'a [CopyKind],
     /// The layouts that its operation can write.
     pub writes: &'a [Strides],
     /// Where its memory is; any value for views.

@@ -32,6 +32,6 @@ mod removal;
 mod tests;
 
 pub use changes::{Found, Reason};
-pub use facts::{CopyKind, CopyTarget, Facts, Storage};
+pub use facts::{CopyTarget, Facts, Storage};
 pub use pass::Freedom;
 pub use removal::find;

@@ -1,11 +1,11 @@
 //! Where the producers of a copy would write for it to be removed.
 
-use crate::graph::{Flags, Layout, TensorId, View};
+use crate::graph::{CopyKind, Flags, Layout, TensorId, View};
 use crate::placement::{Bytes, Step};
 
 use super::changes::Reason;
 use super::element_order::{ElementOrder, is_plain, strides_by_address, strides_of_view};
-use super::facts::{CopyKind, CopyTarget, Storage};
+use super::facts::{CopyTarget, Storage};
 use super::pass::{Freedom, Pass};
 use super::producer::Producer;
 use super::state::CopyState;
@@ -68,7 +68,7 @@ impl Pass<'_> {
     /// Returns where each source goes in the memory of the copy.
     fn parts(&self, node: TensorId) -> Result<Vec<Part>, Reason> {
         let whole = Part { offset: self.state.place(node).offset, layout: *self.state.edit.layout(node) };
-        if self.state.facts.kinds[node as usize] != CopyKind::Concat {
+        if self.state.graph.tensor(node).op.copies() != Some(CopyKind::Concat) {
             return Ok(vec![whole]);
         }
         let &[first, second] = self.state.graph.sources(node) else { return Err(Reason::Producer) };
@@ -104,13 +104,13 @@ impl Pass<'_> {
     /// Returns the tensor whose memory `node` copies to.
     fn destination(&self, node: TensorId, producer: TensorId) -> Result<CopyDestination, Reason> {
         let state = &self.state;
-        let (kind, root) = (state.facts.kinds[node as usize], state.place(node).root);
+        let (kind, root) = (state.graph.tensor(node).op.copies(), state.place(node).root);
         let [memory, own] = [root, producer].map(|id| state.facts.memory[id as usize]);
         let destination = match (root == node, memory) {
             (false, _) => self.existing_destination(node)?,
             (true, Storage::Buffer { .. }) => return Err(Reason::Memory),
             (true, Storage::Context { .. }) => CopyDestination::Context,
-            (true, Storage::Planned) if kind != CopyKind::Concat => CopyDestination::Producer,
+            (true, Storage::Planned) if kind != Some(CopyKind::Concat) => CopyDestination::Producer,
             (true, Storage::Planned) => CopyDestination::Copy,
         };
         let is_one_backend = destination == CopyDestination::Producer || state.facts.target != CopyTarget::Unknown;
@@ -136,9 +136,7 @@ impl Pass<'_> {
             return Ok(added.map_or(CopyDestination::Context, |&tensor| CopyDestination::Tensor(tensor)));
         }
         match sources {
-            &[_, place] if self.state.facts.kinds[node as usize] == CopyKind::Into => {
-                Ok(CopyDestination::Tensor(place))
-            }
+            &[_, place] if graph.tensor(node).op.copies() == Some(CopyKind::Into) => Ok(CopyDestination::Tensor(place)),
             _ => Err(Reason::Overlap),
         }
     }

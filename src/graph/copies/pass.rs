@@ -5,7 +5,6 @@ use crate::graph::{Effect, TensorId};
 use crate::placement::Step;
 
 use super::changes::Found;
-use super::facts::CopyKind;
 use super::state::CopyState;
 
 /// How much the removal may change the memory that an allocator plans.
@@ -45,11 +44,11 @@ impl<'a> Pass<'a> {
 fn history(state: &CopyState<'_>) -> History {
     let graph = state.graph;
     let mut history = History::new(graph.tensors().len());
-    for &node in graph.nodes().iter().filter(|&&node| state.facts.kinds[node as usize] != CopyKind::Other) {
+    for &node in graph.nodes().iter().filter(|&&node| graph.tensor(node).op.copies().is_some()) {
         history.track(state.memory(graph.root(node)));
     }
     for (step, &node) in (0..).zip(graph.nodes()) {
-        if state.facts.effects[node as usize] != Effect::View {
+        if !graph.tensor(node).op.is_view() {
             for &id in graph.sources(node).iter().chain([&node]) {
                 history.push(step, state.region(id));
             }
@@ -63,7 +62,7 @@ fn anything(state: &CopyState<'_>) -> Vec<Option<Step>> {
     let mut last = None;
     let last_before = |(step, &node): (Step, &TensorId)| {
         let before = last;
-        if state.facts.effects[node as usize] == Effect::Anything {
+        if state.graph.tensor(node).op.effect() == Effect::Anything {
             last = Some(step);
         }
         before

@@ -38,7 +38,7 @@ impl Producer {
         let mut at = source;
         while state.graph.tensor(at).view.is_some() {
             let &[next] = state.graph.sources(at) else { return Err(Reason::Producer) };
-            let is_view = state.facts.effects[at as usize] == Effect::View && !is_flagged(state, at);
+            let is_view = state.graph.tensor(at).op.is_view() && !is_flagged(state, at);
             if !is_view || views.len() == MOST_VIEWS {
                 return Err(Reason::Producer);
             }
@@ -46,7 +46,7 @@ impl Producer {
             at = next;
         }
         let found = Self { node: at, step: state.steps[at as usize].ok_or(Reason::Producer)?, views };
-        let computes = state.facts.effects[at as usize] == Effect::Result && found.step < step;
+        let computes = state.graph.tensor(at).op.effect() == Effect::Result && found.step < step;
         if !computes || is_flagged(state, at) {
             return Err(Reason::Producer);
         }

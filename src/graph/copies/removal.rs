@@ -1,10 +1,10 @@
 //! Visits all copies of a graph and removes those it can.
 
-use crate::graph::{Flags, Graph, Operation, TensorId};
+use crate::graph::{Flags, Graph, Op, TensorId};
 use crate::placement::Step;
 
 use super::changes::Found;
-use super::facts::{CopyKind, Facts};
+use super::facts::Facts;
 use super::moves::{CopyDestination, Move, count};
 use super::pass::{Freedom, Pass};
 use super::state::CopyState;
@@ -18,7 +18,7 @@ pub fn find(graph: &Graph, facts: Facts<'_>, freedom: Freedom) -> Found {
     let is_computed = |node: TensorId| !has_flag_compute || graph.tensor(node).flags.has(Flags::COMPUTE);
     for step in (0..graph.steps()).rev().filter(|&step| (step as usize) < graph.nodes().len()) {
         let node = graph.nodes()[step as usize];
-        let is_copy = facts.kinds[node as usize] != CopyKind::Other && is_computed(node);
+        let is_copy = graph.tensor(node).op.copies().is_some() && is_computed(node);
         if is_copy && !graph.layout(node).ne.contains(&0) {
             pass.visit(node, step);
         }
@@ -47,8 +47,7 @@ impl Pass<'_> {
         let others = edit.sources(node).iter().copied().filter(|&source| source != node && !is_placeholder);
         let others: Vec<TensorId> = others.collect();
         edit.set_sources(node, &others);
-        let operation = if is_placeholder { Operation::Marker } else { Operation::Other };
-        edit.tensor_mut(node).operation = operation;
+        edit.tensor_mut(node).set_op(if is_placeholder { Op::None } else { Op::Reshape });
         self.found.removed.push(node);
     }
 

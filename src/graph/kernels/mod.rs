@@ -21,7 +21,6 @@ mod prefer;
 #[cfg(test)]
 mod tests;
 
-pub use nodes::TensorFacts;
 pub use prefer::prefer_cheaper;
 pub use replay::{KernelCosts, Space, costs_at};
 pub use sequences::Kernels;

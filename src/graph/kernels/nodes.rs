@@ -1,27 +1,17 @@
 //! The nodes that a device computes in a row, with what fusions depend on.
 
-use crate::graph::{Flags, Graph, Layout, TensorId};
+use std::sync::Arc;
+
+use crate::graph::{Flags, Graph, Layout, Op, TensorId};
 use crate::placement::Bytes;
 
-/// Facts about the tensors of a graph that the graph does not hold.
-pub trait TensorFacts {
-    /// Returns the name of the operation, such as `UNARY`; `NONE` for leafs.
-    fn op(&self, tensor: TensorId) -> &str;
-
-    /// Returns the operation with details, such as `SILU`.
-    fn desc(&self, tensor: TensorId) -> &str;
-
-    /// Returns the layout, also of constants.
-    fn layout(&self, tensor: TensorId) -> Layout;
-
-    /// Returns the bytes from its first to its last element.
-    fn nbytes(&self, tensor: TensorId) -> Bytes;
-}
+/// Returns ggml's description of a tensor: the operation with details, such as `SILU`.
+pub type Desc<'a> = &'a dyn Fn(TensorId) -> Arc<str>;
 
 /// Nodes in a row, computed by one device.
 pub struct Nodes<'a> {
     pub graph: &'a Graph,
-    pub facts: &'a dyn TensorFacts,
+    pub desc: Desc<'a>,
     pub ids: &'a [TensorId],
     /// By tensor, how often it is a source of a node of the graph.
     pub uses: &'a [u32],
@@ -32,12 +22,13 @@ pub struct Nodes<'a> {
 }
 
 impl<'a> Nodes<'a> {
-    pub fn op(&self, at: usize) -> &'a str {
-        self.facts.op(self.ids[at])
+    pub fn op(&self, at: usize) -> Op {
+        self.graph.tensor(self.ids[at]).op
     }
 
-    pub fn desc(&self, at: usize) -> &'a str {
-        self.facts.desc(self.ids[at])
+    /// Returns `true` if the node at `at` has this description.
+    pub fn is(&self, at: usize, desc: &str) -> bool {
+        *(self.desc)(self.ids[at]) == *desc
     }
 
     pub fn sources(&self, at: usize) -> &'a [TensorId] {
@@ -45,11 +36,11 @@ impl<'a> Nodes<'a> {
     }
 
     pub fn layout(&self, tensor: TensorId) -> Layout {
-        self.facts.layout(tensor)
+        *self.graph.layout(tensor)
     }
 
     /// Returns `true` if the node at `at` exists, has this operation, and is computed.
-    pub fn computes(&self, at: usize, op: &str) -> bool {
+    pub fn computes(&self, at: usize, op: Op) -> bool {
         at < self.ids.len() && self.op(at) == op && self.is_active(at)
     }
 
@@ -64,7 +55,7 @@ impl<'a> Nodes<'a> {
     /// Returns `true` if a kernel runs for the node.
     pub fn runs(&self, at: usize) -> bool {
         let has_elements = self.layout(self.ids[at]).ne.iter().all(|&extent| extent > 0);
-        has_elements && self.is_active(at) && !computes_nothing(self.op(at))
+        has_elements && self.is_active(at) && !self.op(at).computes_nothing()
     }
 
     /// Returns `true` if nothing but the nodes at `users` reads the node at `at`.
@@ -83,7 +74,7 @@ impl<'a> Nodes<'a> {
     pub fn views_inside(&self, at: usize, range: std::ops::Range<usize>) -> bool {
         let Some(view) = self.graph.tensor(self.ids[at]).view else { return true };
         let root = self.graph.tensor(view.root);
-        let is_constant = root.external && self.facts.op(view.root) == "NONE" && !root.flags.has(Flags::INPUT);
+        let is_constant = root.external && root.op == Op::None && !root.flags.has(Flags::INPUT);
         is_constant || self.ids[range].contains(&view.root)
     }
 
@@ -128,9 +119,4 @@ impl<'a> Nodes<'a> {
     pub fn is_aligned(&self, tensor: TensorId) -> bool {
         self.graph.tensor(tensor).view.is_none_or(|view| view.offset.is_multiple_of(self.alignment.max(1)))
     }
-}
-
-/// Returns `true` for operations for which no kernel runs.
-fn computes_nothing(op: &str) -> bool {
-    matches!(op, "NONE" | "RESHAPE" | "TRANSPOSE" | "VIEW" | "PERMUTE")
 }

@@ -1,9 +1,8 @@
 //! The placement of the same size that costs a device least.
 
-use crate::graph::{BufferIndex, Graph, GraphPlan};
-use crate::placement::placements_within;
+use crate::graph::{BufferIndex, Graph, GraphPlan, TensorId};
+use crate::placement::{Bytes, placements_within};
 
-use super::nodes::TensorFacts;
 use super::replay::costs_at;
 use super::sequences::Kernels;
 
@@ -11,17 +10,17 @@ use super::sequences::Kernels;
 const COMPARED: usize = 8;
 
 /// Replaces the placement of `buffer` by another one with chunks of the same sizes that costs its device less, if some
-/// strategy finds one: fewer sequences of nodes that are not fused, then fewer barriers.
+/// strategy finds one; see [`costs_at`]: fewer sequences of nodes that are not fused, then fewer barriers.
 pub fn prefer_cheaper(
     plan: &mut GraphPlan,
     graph: &Graph,
     buffer: BufferIndex,
     kernels: &Kernels,
-    facts: &dyn TensorFacts,
+    nbytes: &dyn Fn(TensorId) -> Bytes,
 ) {
     let at = buffer as usize;
     let costs =
-        |plan: &GraphPlan| costs_at(kernels, graph, facts, &|root| plan.placed(root).map(|(address, _)| address));
+        |plan: &GraphPlan| costs_at(kernels, graph, nbytes, &|root| plan.placed(root).map(|(address, _)| address));
     let mut best = costs(plan);
     let chunks = plan.buffers[at].placement.chunks.clone();
     let others: Vec<_> = placements_within(&plan.problems[at], &chunks).take(COMPARED).collect();

@@ -1,9 +1,8 @@
 //! Which sequences run as one kernel at given addresses, and where kernels wait.
 
-use crate::graph::{Address, Graph, TensorId};
+use crate::graph::{Address, Graph, Op, TensorId};
 use crate::placement::Bytes;
 
-use super::nodes::TensorFacts;
 use super::sequences::{Kernels, Run, Sequence};
 
 /// The cost of addresses on a device. Fewer is better; a sequence that is not fused counts before barriers.
@@ -43,16 +42,17 @@ impl Range {
     }
 }
 
-/// Counts the cost of the addresses. `address` returns that of a root; `None` for one that is not planned.
+/// Counts the cost of the addresses. `nbytes` returns the bytes from the first to the last element of a tensor, and
+/// `address` the address of a root; `None` for one that is not planned.
 pub fn costs_at(
     kernels: &Kernels,
     graph: &Graph,
-    facts: &dyn TensorFacts,
+    nbytes: &dyn Fn(TensorId) -> Bytes,
     address: &dyn Fn(TensorId) -> Option<Address>,
 ) -> KernelCosts {
     let mut costs = KernelCosts::default();
     for run in &kernels.runs {
-        Replay { run, graph, facts, address, written: Vec::new(), read: Vec::new() }
+        Replay { run, graph, nbytes, address, written: Vec::new(), read: Vec::new() }
             .count(kernels.has_barriers, &mut costs);
     }
     costs
@@ -61,7 +61,7 @@ pub fn costs_at(
 struct Replay<'a> {
     run: &'a Run,
     graph: &'a Graph,
-    facts: &'a dyn TensorFacts,
+    nbytes: &'a dyn Fn(TensorId) -> Bytes,
     address: &'a dyn Fn(TensorId) -> Option<Address>,
     /// Memory that kernels since the last barrier write and read.
     written: Vec<Range>,
@@ -93,7 +93,7 @@ impl Replay<'_> {
                 let inside = &self.run.ids[first..first + at];
                 self.graph.sources(self.run.ids[first + at]).iter().all(|source| {
                     let range = self.range(*source);
-                    self.facts.op(*source) == "NONE"
+                    self.graph.tensor(*source).op == Op::None
                         || inside.contains(source)
                         || (tolerates && (range.start, range.len) == (result.start, result.len))
                         || !range.overlaps(result)
@@ -127,7 +127,7 @@ impl Replay<'_> {
             Some(Address { buffer, chunk, offset }) => (Space::Chunk(buffer, chunk), offset),
             None => (Space::Own(root), 0),
         };
-        Range { space, start: start.saturating_add(offset), len: self.facts.nbytes(tensor) }
+        Range { space, start: start.saturating_add(offset), len: (self.nbytes)(tensor) }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::graph::{BufferIndex, Device, Graph, Requests, TensorId};
+use crate::graph::{BufferIndex, Device, Graph, Op, Requests, TensorId};
 use crate::placement::Bytes;
 
-use super::nodes::{Nodes, TensorFacts};
+use super::nodes::{Desc, Nodes};
 use super::patterns::{Candidate, Links, Pattern, has_barriers, patterns};
 
 /// The nodes that a device computes, and those that its backend may run as one kernel.
@@ -43,13 +43,14 @@ impl Kernels {
         !patterns(device).is_empty()
     }
 
-    /// Finds the sequences among the nodes requested in `buffer`, whose alignment is in bytes, for a device. `None` for a
+    /// Finds the sequences among the nodes requested in `buffer`, whose alignment is in bytes, for a device. The layouts of all
+    /// tensors are known. `None` for a
     /// device on which costs do not depend on addresses, or whose backend is not known.
     pub fn find(
         graph: &Graph,
         requests: Requests<'_>,
         (buffer, device, alignment): (BufferIndex, Device, Bytes),
-        facts: &dyn TensorFacts,
+        desc: Desc<'_>,
     ) -> Option<Self> {
         if !Self::matter_on(device) {
             return None;
@@ -61,7 +62,7 @@ impl Kernels {
         }
         let (uses, skips_inactive) = (&uses, graph.has_flag_compute());
         let runs = in_buffer(graph.nodes().len(), requests.nodes, buffer).into_iter();
-        let run = |ids: &[TensorId]| Run::new(&Nodes { graph, facts, ids, uses, skips_inactive, alignment }, patterns);
+        let run = |ids: &[TensorId]| Run::new(&Nodes { graph, desc, ids, uses, skips_inactive, alignment }, patterns);
         Some(Self { runs: runs.map(|range| run(&graph.nodes()[range])).collect(), has_barriers: has_barriers(device) })
     }
 }
@@ -93,13 +94,13 @@ impl Pattern {
     /// Returns the sequence that begins at a position, if this pattern does.
     fn at(&self, nodes: &Nodes<'_>, first: usize) -> Option<Sequence> {
         let len = self.ops.len();
-        let has_ops = (first..).zip(self.ops).all(|(at, op)| nodes.computes(at, op));
+        let has_ops = (first..).zip(self.ops).all(|(at, &op)| nodes.computes(at, op));
         if !has_ops || !self.is_linked(nodes, first) || !(self.condition)(&Candidate { nodes, first, len }) {
             return None;
         }
         let end = first + len;
         let is_scaled =
-            self.takes_scale && nodes.computes(end, "SCALE") && nodes.is_read_only_by(end - 1, end..end + 1);
+            self.takes_scale && nodes.computes(end, Op::Scale) && nodes.is_read_only_by(end - 1, end..end + 1);
         let Self { exact_aliases, also_written, .. } = *self;
         Some(Sequence { len: len + usize::from(is_scaled), exact_aliases, also_written })
     }

@@ -1,7 +1,7 @@
 //! The first pass over any graph: tensors may be used before their def, or be in no list. The program point of a step
 //! is its number plus 1.
 
-use crate::graph::{BufferIndex, Flags, Graph, Operation, Requests, TensorId};
+use crate::graph::{BufferIndex, Flags, Graph, Op, Requests, TensorId};
 use crate::placement::Step;
 
 use super::inactive::{InactiveNodes, KnownUses};
@@ -96,7 +96,7 @@ impl<'a> UseScan<'a> {
     fn visit_nodes(&mut self, buffers: &[BufferIndex]) {
         for (step, (&node, &buffer)) in (0..).zip(self.graph.nodes().iter().zip(buffers)) {
             self.tensors[node as usize].def = point(step);
-            if self.graph.tensor(node).operation != Operation::Marker {
+            if self.graph.tensor(node).op != Op::None {
                 self.tensors[node as usize].undefined = false;
                 if self.is_planned_view(node) && self.tensors[self.graph.root(node) as usize].undefined {
                     self.early_writers.push(node);
@@ -168,7 +168,7 @@ impl<'a> UseScan<'a> {
             last_uses.add_view([id, view.root], tensor, &tensors[view.root as usize]);
             // A view that is written after its last use may be read after the graph. One that computes nothing has its
             // value before its def: the scheduler copies such views at the start of the split that lists them.
-            let is_computed = tensor.operation != Operation::View || last_use == Point::UNUSED;
+            let is_computed = !tensor.op.is_view() || last_use == Point::UNUSED;
             if is_computed && def > last_use && tensors[view.root as usize].is_owned() {
                 last_uses.points[view.root as usize] = Point::KEPT;
             }

@@ -1,6 +1,6 @@
 //! The search for a source that a node is computed in place of.
 
-use crate::graph::{BufferIndex, Graph, Operation, Sizes, TensorId};
+use crate::graph::{BufferIndex, Graph, InPlace, Op, Sizes, TensorId};
 use crate::placement::{Bytes, Step};
 
 use super::Allocation;
@@ -47,7 +47,7 @@ pub struct InPlaceSearch<'a, S: ?Sized> {
     pub known: &'a Known<'a>,
     pub blocks: &'a Blocks,
     pub node: TensorId,
-    pub operation: Operation,
+    pub in_place: InPlace,
     pub sources: &'a [TensorId],
     /// The buffer requested for the node.
     pub buffer: BufferIndex,
@@ -181,7 +181,7 @@ impl<'a, S: Sizes + ?Sized> InPlaceSearch<'a, S> {
         if allocation.buffer != self.buffer {
             return None;
         }
-        if !self.blocks.rules(self.buffer).allow(self.operation, slot) {
+        if !self.blocks.rules(self.buffer).allow(self.in_place, slot) {
             return Some(None);
         }
         let alloc_size = self.size_in(self.buffer);
@@ -264,12 +264,12 @@ impl<'a, S: Sizes + ?Sized> InPlaceSearch<'a, S> {
         let root = view.map_or(source, |view| view.root);
         let allocation = self.blocks.allocation(root)?;
         let rules = self.blocks.rules(allocation.buffer);
-        let beyond_ggml = view.is_some() || !self.operation.is_listed();
+        let beyond_ggml = view.is_some() || !self.in_place.is_listed();
         // Sharing that ggml does not do must not move a node to another buffer.
         let is_right = allocation.buffer == self.buffer || !(beyond_ggml || self.is_used_later_by_inactive(source));
         let may_be_view = view.is_none_or(|view| view.offset == 0 && rules.views && self.ends_now(root));
         let is_retained = self.known.graph.is_retained_until(root, self.node);
-        if is_retained || !(is_right && may_be_view && rules.allow(self.operation, slot)) {
+        if is_retained || !(is_right && may_be_view && rules.allow(self.in_place, slot)) {
             return None;
         }
         let alloc_size = self.size_in(allocation.buffer);
@@ -279,7 +279,7 @@ impl<'a, S: Sizes + ?Sized> InPlaceSearch<'a, S> {
     #[inline(always)]
     fn in_place_of(&self, Candidate { source, allocation, alloc_size }: Candidate<'_>) -> InPlaceSource {
         let Allocation { buffer, block, alloc_size: held, .. } = *allocation;
-        let beyond_ggml = !self.operation.is_listed() || self.known.graph.tensor(source).view.is_some();
+        let beyond_ggml = !self.in_place.is_listed() || self.known.graph.tensor(source).view.is_some();
         InPlaceSource { source, buffer, block, held, alloc_size, beyond_ggml }
     }
 
@@ -296,7 +296,7 @@ impl<'a, S: Sizes + ?Sized> InPlaceSearch<'a, S> {
     }
 
     fn is_leaf(&self, source: TensorId) -> bool {
-        self.known.graph.tensor(source).operation == Operation::Marker
+        self.known.graph.tensor(source).op == Op::None
     }
 
     /// Returns `true` if another source is better than the first, which ggml would choose; never in another buffer.
@@ -305,7 +305,7 @@ impl<'a, S: Sizes + ?Sized> InPlaceSearch<'a, S> {
     fn is_better(&self, other: Candidate<'_>, first: Candidate<'_>) -> bool {
         let before = self.step().checked_sub(1).map(|step| self.known.graph.nodes()[step as usize]);
         let may_be_fused =
-            |source: TensorId| before == Some(source) && self.known.graph.tensor(source).operation.is_listed();
+            |source: TensorId| before == Some(source) && self.known.graph.tensor(source).in_place.is_listed();
         let is_older = || self.blocks.first_step(other.allocation) < self.blocks.first_step(first.allocation);
         other.allocation.buffer == first.allocation.buffer
             && if self.blocks.rules(first.allocation.buffer).oldest_source {

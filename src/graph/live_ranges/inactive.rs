@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use crate::graph::{Flags, Graph, Operation, Tensor, TensorId};
+use crate::graph::{Flags, Graph, Tensor, TensorId};
 use crate::placement::{Step, filled};
 
 /// How many nodes are checked together.
@@ -72,7 +72,7 @@ impl InactiveNodes {
     ) -> Self {
         let mut is_inactive = filled(false, graph.tensors().len());
         for &(_, node) in candidates {
-            let is_kept = graph.tensor(node).operation == Operation::View && !(uses.is_used)(node);
+            let is_kept = graph.tensor(node).op.is_view() && !(uses.is_used)(node);
             is_inactive[node as usize] = !is_kept && !(uses.is_used_after)(node);
         }
         while Self::spread(graph, end, &mut is_inactive) {}

@@ -1,6 +1,6 @@
 //! The last uses of all tensors, and the first pass that finds them in nearly all graphs.
 
-use crate::graph::{BufferIndex, Flags, Graph, Operation, Requests, Tensor, TensorId};
+use crate::graph::{BufferIndex, Flags, Graph, Op, Requests, Tensor, TensorId};
 use crate::placement::{self, Block, Problem, Step};
 
 use super::inactive::{InactiveNodes, KnownUses};
@@ -229,7 +229,7 @@ fn extend_roots(
             if last_uses.is_inactive(id) {
                 continue; // It keeps no memory.
             }
-            if view.root >= id || node.operation == Operation::Marker {
+            if view.root >= id || node.op == Op::None {
                 return None;
             }
             last_uses.add_view([id, view.root], node, &tensors[view.root as usize]);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::graph::{BufferIndex, BufferSpec, Flags, Graph, Operation, Requests, Sizes, TensorId};
+use crate::graph::{BufferIndex, BufferSpec, Flags, Graph, InPlace, Op, Requests, Sizes, TensorId};
 use crate::placement::{Bytes, Step};
 
 use super::any_order::any_order;
@@ -116,12 +116,12 @@ impl<S: Sizes + ?Sized> Walk<'_, S> {
                     self.add_inactive(node, buffer);
                     continue;
                 }
-                if tensor.operation == Operation::Concat {
+                if tensor.op == Op::Concat {
                     self.concats.push(step);
                 }
                 if self.blocks.allocation(node).is_none() {
                     let last_use = self.known.last_uses.step(last_use);
-                    self.allocate_node(node, tensor.operation, buffer, [step, last_use]);
+                    self.allocate_node(node, tensor.in_place, buffer, [step, last_use]);
                 }
             }
         }
@@ -156,8 +156,8 @@ impl<S: Sizes + ?Sized> Walk<'_, S> {
 
     /// Returns an inactive node in place of a source, where ggml's own list of operations allows it and it fits.
     fn inactive_in_place(&mut self, node: TensorId, slot: usize, source: TensorId) -> Option<InactiveNode> {
-        let operation = self.known.graph.tensor(node).operation;
-        if !operation.is_listed() || !operation.may_write_over(slot) || !self.known.graph.same_layout(source, node) {
+        let in_place = self.known.graph.tensor(node).in_place;
+        if !in_place.is_listed() || !in_place.may_write_over(slot) || !self.known.graph.same_layout(source, node) {
             return None;
         }
         let allocation = self.blocks.allocation(source).map(|allocation| (allocation.buffer, allocation.alloc_size));
@@ -175,14 +175,8 @@ impl<S: Sizes + ?Sized> Walk<'_, S> {
 
     /// Allocates a node, computed at a step and used until another: in place of a source, or in its own block.
     #[inline]
-    fn allocate_node(
-        &mut self,
-        node: TensorId,
-        operation: Operation,
-        buffer: BufferIndex,
-        [step, last_use]: [Step; 2],
-    ) {
-        match self.in_place_source(node, operation, buffer, step) {
+    fn allocate_node(&mut self, node: TensorId, in_place: InPlace, buffer: BufferIndex, [step, last_use]: [Step; 2]) {
+        match self.in_place_source(node, in_place, buffer, step) {
             Ok(source) => self.blocks.add_in_place(node, source, step, last_use),
             Err(alloc_size) => {
                 self.blocks.add(node, buffer, step, last_use, alloc_size);
@@ -198,16 +192,16 @@ impl<S: Sizes + ?Sized> Walk<'_, S> {
     fn in_place_source(
         &mut self,
         node: TensorId,
-        operation: Operation,
+        in_place: InPlace,
         buffer: BufferIndex,
         step: Step,
     ) -> Result<InPlaceSource, Bytes> {
         let Self { known, blocks, sizes, .. } = self;
-        if matches!(operation, Operation::Marker | Operation::View | Operation::Other | Operation::Concat) {
+        if in_place == InPlace::Never {
             return Err(sizes.alloc_size(node, buffer));
         }
         let (sources, now) = (known.graph.sources(node), known.last_uses.point(step));
-        InPlaceSearch::<S> { known, blocks, node, operation, sources, buffer, now, sizes, known_size: None }.find()
+        InPlaceSearch::<S> { known, blocks, node, in_place, sources, buffer, now, sizes, known_size: None }.find()
     }
 }
 
@@ -230,11 +224,11 @@ const FUSED: Step = 8;
 /// which does not overlap with its sources. So this concerns the operations in ggml's list alone.
 #[cold]
 fn keep_fused_sources(graph: &Graph, is_retained: &[bool], blocks: &mut Blocks, node: TensorId, step: Step) {
-    let operation = graph.tensor(node).operation;
+    let in_place = graph.tensor(node).in_place;
     let is_replaced = |(slot, &source): (usize, &TensorId)| {
-        is_retained[graph.root(source) as usize] && operation.may_write_over(slot) && graph.same_layout(source, node)
+        is_retained[graph.root(source) as usize] && in_place.may_write_over(slot) && graph.same_layout(source, node)
     };
-    if !operation.is_listed() || !graph.sources(node).iter().enumerate().any(is_replaced) {
+    if !in_place.is_listed() || !graph.sources(node).iter().enumerate().any(is_replaced) {
         return;
     }
     let first = step.saturating_sub(FUSED);

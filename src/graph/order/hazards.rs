@@ -24,20 +24,20 @@ impl Hazards {
     /// - a retained tensor and the node that ends its retention;
     /// - the last node and any other: programs find a graph's result at its end.
     ///
-    /// `effects` and `same_memory` are by tensor; in the latter, a root whose memory aliases no other has its own id.
-    pub fn new(graph: &Graph, effects: &[Effect], same_memory: &[TensorId]) -> Self {
+    /// `same_memory` is by tensor: a root whose memory aliases no other has its own id.
+    pub fn new(graph: &Graph, same_memory: &[TensorId]) -> Self {
         let tensors = graph.tensors().len();
         let mut finder = Finder::of(graph);
         let mut barrier = None;
         let mut is_used = vec![false; tensors];
         for (step, &node) in (0..).zip(graph.nodes()) {
             finder.earlier.extend(barrier);
-            if is_barrier(graph, effects, node, is_used[node as usize]) {
+            if is_barrier(graph, node, is_used[node as usize]) {
                 let first = barrier.map_or(0, |barrier| barrier + 1);
                 finder.earlier.extend(first..step);
                 barrier = Some(step);
             }
-            finder.run(graph, effects[node as usize], same_memory, node, step);
+            finder.run(graph, graph.tensor(node).op.effect(), same_memory, node, step);
             graph.sources(node).iter().for_each(|&source| is_used[source as usize] = true);
         }
         let before = keeping_the_last(with_pairs(finder.before, ends_of_retention(graph)));
@@ -76,19 +76,19 @@ impl Hazards {
     }
 }
 
-fn is_barrier(graph: &Graph, effects: &[Effect], node: TensorId, is_used: bool) -> bool {
+fn is_barrier(graph: &Graph, node: TensorId, is_used: bool) -> bool {
     let tensor = graph.tensor(node);
     let is_defined_elsewhere = (tensor.external || is_used) && graph.sources(node).is_empty();
     let marks = tensor.is_marker() && !is_defined_elsewhere;
-    marks || effects[node as usize] == Effect::Anything
+    marks || tensor.op.effect() == Effect::Anything
 }
 
 /// Returns the last step that no node may be moved across.
-pub fn last_barrier(graph: &Graph, effects: &[Effect]) -> Option<Step> {
+pub fn last_barrier(graph: &Graph) -> Option<Step> {
     let mut is_used = vec![false; graph.tensors().len()];
     let mut last = None;
     for (step, &node) in (0..).zip(graph.nodes()) {
-        if is_barrier(graph, effects, node, is_used[node as usize]) {
+        if is_barrier(graph, node, is_used[node as usize]) {
             last = Some(step);
         }
         graph.sources(node).iter().for_each(|&source| is_used[source as usize] = true);

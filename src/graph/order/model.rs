@@ -259,7 +259,7 @@ impl<'a> Builder<'a> {
     /// Returns the sources with one use by the node, its layout, and enough bytes.
     fn in_place_sources(&self, values: &[Value], node: TensorId, found: &NodeValues) -> Vec<ValueId> {
         let Some(own) = found.computes.map(|own| values[own as usize]) else { return Vec::new() };
-        let (rules, operation) = (self.buffers[own.buffer as usize].rules, self.graph.tensor(node).operation);
+        let (rules, in_place) = (self.buffers[own.buffer as usize].rules, self.graph.tensor(node).in_place);
         let allows = |(slot, &source): (usize, &TensorId)| {
             let tensor = self.graph.tensor(source);
             let value = self.value(source)?;
@@ -272,7 +272,7 @@ impl<'a> Builder<'a> {
                 && candidate.buffer == own.buffer
                 && candidate.size >= own.size;
             let same_layout = || self.graph.same_layout(source, node);
-            (rules.allow(operation, slot) && suits && same_layout()).then_some(value)
+            (rules.allow(in_place, slot) && suits && same_layout()).then_some(value)
         };
         self.graph.sources(node).iter().enumerate().filter_map(allows).collect()
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::graph::{Allocation, BufferIndex, Flags, Graph, Operation, Region, TensorId};
+use crate::graph::{Allocation, BufferIndex, Effect, Flags, Graph, Region, TensorId};
 use crate::placement::{Block, Bytes, Location, MAX_CHUNKS, Step};
 
 use super::GraphPlan;
@@ -101,9 +101,9 @@ pub fn accessing_nodes(graph: &Graph) -> impl Iterator<Item = (Step, TensorId)> 
     let (is_used, knows_flag) = (graph.used_by_nodes(), graph.has_flag_compute());
     (0..).zip(graph.nodes().iter().copied()).filter(move |&(_, node)| {
         let tensor = graph.tensor(node);
-        match tensor.operation {
-            Operation::Marker => false,
-            Operation::View => !is_used[node as usize],
+        match tensor.op.effect() {
+            Effect::Nothing => false,
+            Effect::View => !is_used[node as usize],
             _ => !knows_flag || tensor.flags.has(Flags::COMPUTE),
         }
     })

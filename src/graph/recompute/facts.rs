@@ -11,8 +11,6 @@ use super::not_recomputed::NotRecomputed;
 pub struct Subject<'a> {
     /// A training graph: the forward pass up to the last node with [`Flags::LOSS`], then the backward pass.
     pub graph: &'a Graph,
-    /// The effect of running each node.
-    pub effects: &'a [Effect],
     /// The first tensor that each tensor aliases; a root whose memory aliases no other has its own id.
     pub same_memory: &'a [TensorId],
     /// The work of each node, see [`work_of`](super::work_of).
@@ -103,7 +101,7 @@ fn writers(subject: Subject<'_>) -> Vec<Vec<Step>> {
     let mut writers = vec![Vec::new(); graph.tensors().len()];
     let memory = |id: TensorId| subject.same_memory[graph.root(id) as usize] as usize;
     for (step, &node) in (0..).zip(graph.nodes()) {
-        match subject.effects[node as usize] {
+        match graph.tensor(node).op.effect() {
             Effect::Nothing | Effect::View => {}
             Effect::Result => writers[memory(node)].push(step),
             effect @ (Effect::Sources(_) | Effect::Anything) => {
@@ -211,12 +209,12 @@ impl<'a> Builder<'a> {
     /// sources that nothing writes later, into memory that nothing else writes.
     fn candidates(&self, model: &Model, values: &[Option<ValueId>]) -> Vec<Option<Step>> {
         let graph = self.subject.graph;
-        let barrier = last_barrier(graph, self.subject.effects);
+        let barrier = last_barrier(graph);
         let mut candidates = vec![None; model.values.len()];
         for (step, &node) in (0..).zip(&graph.nodes()[..self.boundary as usize]) {
             let Some(value) = values[node as usize] else { continue };
             let may = !self.is_kept[node as usize]
-                && self.subject.effects[node as usize] == Effect::Result
+                && graph.tensor(node).op.effect() == Effect::Result
                 && model.values[value as usize].ends
                 && !model.values[value as usize].from_start
                 && barrier.is_none_or(|barrier| barrier < step)
@@ -251,7 +249,7 @@ impl<'a> Builder<'a> {
         let graph = self.subject.graph;
         let Some(&source) = graph.sources(view).first() else { return false };
         let runs_before = self.defs[source as usize].is_some_and(|def| Some(def) < self.defs[view as usize]);
-        self.subject.effects[view as usize] == Effect::View && graph.root(source) == graph.root(view) && runs_before
+        graph.tensor(view).op.is_view() && graph.root(source) == graph.root(view) && runs_before
     }
 
     /// Excludes values that no forward node reads: dropping them would leave nothing that frees them.

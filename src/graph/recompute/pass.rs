@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::graph::order::{Hazards, Model, ReorderEffort, reorder};
 use crate::graph::progress::Progress;
-use crate::graph::{BufferIndex, BufferSpec, Edited, Effect, Requests, Sizes, TensorId, Workspace, live_ranges, plan};
+use crate::graph::{BufferIndex, BufferSpec, Edited, Requests, Sizes, TensorId, Workspace, live_ranges, plan};
 use crate::placement::{Bytes, Step};
 
 use super::facts::{Facts, Subject};
@@ -218,8 +218,7 @@ impl<'a> Given<'a> {
     ) -> Result<Option<Vec<Item>>, NotRecomputed> {
         let Recomputation { items, edited, node_buffers, .. } = found;
         let Edited { graph, origins, .. } = edited;
-        let effects: Vec<Effect> = origins.iter().map(|&origin| self.subject.effects[origin as usize]).collect();
-        let hazards = Hazards::new(graph, &effects, &same_memory(self.subject, edited));
+        let hazards = Hazards::new(graph, &same_memory(self.subject, edited));
         let hazards = hazards.with_pairs(pairs(self.hazards, items));
         let requests = Requests { leafs: self.requests.leafs, nodes: node_buffers };
         let mut sizes = |id: TensorId, buffer: BufferIndex| sizes.alloc_size(origins[id as usize], buffer);

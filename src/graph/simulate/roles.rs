@@ -1,6 +1,6 @@
 //! Which tensors of a graph are skipped, known, or results.
 
-use crate::graph::{Flags, Graph, Operation, TensorId};
+use crate::graph::{Flags, Graph, TensorId};
 use crate::placement::Step;
 
 /// Returns, by tensor, whether it is a node that backends skip, since it lacks [`Flags::COMPUTE`] while another node
@@ -13,7 +13,7 @@ pub fn skipped_nodes(graph: &Graph) -> Vec<bool> {
     let knows_flag = graph.has_flag_compute();
     for &node in graph.nodes() {
         let tensor = graph.tensor(node);
-        let is_copied = tensor.operation == Operation::View && !is_used[node as usize];
+        let is_copied = tensor.op.is_view() && !is_used[node as usize];
         skipped[node as usize] = knows_flag && !has_flag(node) && !tensor.is_marker() && !is_copied;
     }
     skipped

@@ -1,6 +1,6 @@
 //! The simulation of a graph, step by step.
 
-use crate::graph::{AddressMap, Flags, Graph, GraphPlan, Operation, Region, TensorId, accessing_nodes, read_inputs};
+use crate::graph::{AddressMap, Flags, Graph, GraphPlan, Op, Region, TensorId, accessing_nodes, read_inputs};
 use crate::placement::{Bytes, Step};
 
 use super::contents::{Contents, Mismatch};
@@ -184,11 +184,11 @@ impl<'a> Simulation<'a> {
         let is_alone = (0..sources.len())
             .filter(|&other| other != slot && sources[other] != node)
             .all(|other| !self.span(sources[other]).is_some_and(|it| it.shares_bytes(span)));
-        let is_in_place = tensor.operation.may_write_over(slot)
+        let is_in_place = tensor.in_place.may_write_over(slot)
             && graph.layout(node) == graph.layout(sources[slot])
             && span.start == region.start
             && sources.iter().filter(|&&other| other != node && self.overlaps(other, region)).count() == 1;
-        let is_inside = tensor.operation == Operation::Concat
+        let is_inside = tensor.op == Op::Concat
             && self
                 .offset_in_concat(node, slot)
                 .is_some_and(|within| span.start.checked_sub(region.start) == Some(within));

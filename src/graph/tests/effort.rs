@@ -1,6 +1,6 @@
 //! How much the search for smaller offsets may do.
 
-use crate::graph::{BufferSpec, Flags, GraphPlan, Operation, Rules, Slots, TensorId};
+use crate::graph::{BufferSpec, Flags, GraphPlan, InPlace, Rules, Slots, TensorId};
 use crate::placement::{Bytes, Effort};
 use crate::testing::Random;
 
@@ -40,10 +40,10 @@ fn random_rows_in_two_buffers(seed: u64) -> Sketch {
             continue;
         };
         let Draft { layout, size, nbytes, buffer, .. } = *sketch.draft(source);
-        let operation = Operation::RowByRow(Slots::ALL);
+        let in_place = InPlace::RowByRow(Slots::ALL);
         let draft = sketch.draft(id);
-        (draft.layout, draft.size, draft.nbytes, draft.buffer, draft.tensor.operation) =
-            (layout, size, nbytes, buffer, operation);
+        (draft.layout, draft.size, draft.nbytes, draft.buffer, draft.tensor.in_place) =
+            (layout, size, nbytes, buffer, in_place);
     }
     sketch
 }

@@ -1,8 +1,8 @@
 //! Findings are described with both tensors, their steps and the bytes; and freed bytes are reported.
 
 use crate::graph::{
-    AddressMap, Corruption, Finding, Flags, Labels, Operation, Region, Rules, Slots, TensorId, describe, freed,
-    owner_at, simulate_at,
+    AddressMap, Corruption, Finding, Flags, InPlace, Labels, Region, Rules, Slots, TensorId, describe, freed, owner_at,
+    simulate_at,
 };
 
 use super::sketch::Sketch;
@@ -125,7 +125,7 @@ fn computed_bytes_are_free_after_their_last_use() {
 #[test]
 fn bytes_of_an_in_place_source_are_not_free() {
     let (mut sketch, [_, _, a, b, c], mut addresses) = sample();
-    sketch.draft(c).tensor.operation = Operation::Listed(Slots::ALL);
+    sketch.draft(c).tensor.in_place = InPlace::Listed(Slots::ALL);
     addresses.regions[c as usize] = addresses.regions[b as usize];
     let freed = freed(&sketch.graph(), &addresses);
     assert_eq!(freed.after[2], [addresses.regions[a as usize].expect("it has memory")]);

@@ -1,6 +1,6 @@
 //! Nodes that no backend computes: those without the flag, in a graph in which others have it.
 
-use crate::graph::{BufferIndex, BufferSpec, Flags, GraphPlan, Operation, Rules, TensorId};
+use crate::graph::{BufferIndex, BufferSpec, Flags, GraphPlan, Op, Rules, TensorId};
 use crate::placement::Bytes;
 
 use super::sketch::{BUFFER, List, Sketch, allocation, live_range};
@@ -90,7 +90,7 @@ fn tensors_that_programs_may_read_are_not_inactive() {
     let changes: [(&str, Change); 6] = [
         ("an output", |sketch, id| sketch.flag(id, Flags::OUTPUT)),
         ("an input", |sketch, id| sketch.flag(id, Flags::INPUT)),
-        ("a control dependency", |sketch, id| sketch.draft(id).tensor.operation = Operation::Marker),
+        ("a control dependency", |sketch, id| sketch.draft(id).tensor.op = Op::None),
         ("a source of a computed node", |sketch, id| sketch.drafts[5].sources.push(id)),
         ("the root of a view that a computed node reads", |sketch, id| {
             let view = sketch.unlisted_view(id, 0, 64);
@@ -98,7 +98,7 @@ fn tensors_that_programs_may_read_are_not_inactive() {
         }),
         ("the root of a VIEW that no node reads", |sketch, id| {
             let view = sketch.view(id, 0, 64);
-            sketch.draft(view).tensor.operation = Operation::View;
+            sketch.draft(view).tensor.op = Op::View;
         }),
     ];
     for (what, change) in changes {
@@ -136,7 +136,7 @@ fn computed_value_that_only_inactive_nodes_read_lasts_until_then() {
 fn unread_copy_of_the_scheduler_keeps_its_root() {
     let Selected { mut sketch, input, .. } = selected(96);
     let view = sketch.view(input, 0, 64);
-    sketch.draft(view).tensor.operation = Operation::View;
+    sketch.draft(view).tensor.op = Op::View;
     assert_eq!(live_range(&sketch.live_ranges(Rules::ALL), input), 0..5);
 }
 

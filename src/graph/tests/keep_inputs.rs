@@ -1,8 +1,8 @@
 //! Inputs that are intact after a run at the addresses of ggml's own allocator are intact at those of lastuse.
 
 use crate::graph::{
-    AddressMap, BufferIndex, Corruption, Flags, GraphPlan, Operation, Requests, Rules, TensorId, intact_inputs,
-    plan_as_ggml, read_inputs, simulate_again,
+    AddressMap, BufferIndex, Corruption, Flags, GraphPlan, Op, Requests, Rules, TensorId, intact_inputs, plan_as_ggml,
+    read_inputs, simulate_again,
 };
 use crate::placement::Bytes;
 use crate::testing::Random;
@@ -87,7 +87,7 @@ fn input_among_the_nodes_is_kept_from_the_start() {
     let a = sketch.node(64, &[]);
     let b = sketch.node(64, &[a]);
     let weight = sketch.node(128, &[]);
-    sketch.draft(weight).tensor.operation = Operation::Marker;
+    sketch.draft(weight).tensor.op = Op::None;
     sketch.node(16, &[b, weight]);
     assert!(lost(&sketch, &by_ggml(&sketch)).is_empty());
     assert_eq!(lost(&sketch, &sketch.plan(Rules::ALL)), [weight], "the rule is of use here");
@@ -157,7 +157,7 @@ fn views_and_markers_read_nothing_of_an_input() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(128);
     let (empty, upper) = (sketch.unlisted_view(x, 0, 0), sketch.view(x, 64, 64));
-    sketch.draft(upper).tensor.operation = Operation::View;
+    sketch.draft(upper).tensor.op = Op::View;
     let read = sketch.node(64, &[empty, upper]);
     sketch.marker(&[x]);
     let over = sketch.node(64, &[read]);
@@ -172,7 +172,7 @@ fn view_that_no_node_uses_is_read() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let view = sketch.view(x, 0, 64);
-    sketch.draft(view).tensor.operation = Operation::View;
+    sketch.draft(view).tensor.op = Op::View;
     let last = sketch.node(64, &[]);
     sketch.flag(last, Flags::COMPUTE);
     assert_eq!(read_inputs(&sketch.graph()), [x]);

@@ -1,6 +1,6 @@
 //! From which step to which tensors are live.
 
-use crate::graph::{Flags, Operation, Rules};
+use crate::graph::{Flags, Op, Rules};
 use crate::placement::Shrink;
 
 use super::sketch::{BUFFER, List, Sketch, allocation, live_range};
@@ -122,7 +122,7 @@ fn view_that_is_a_marker_keeps_nothing() {
     let x = sketch.leaf(64);
     let root = sketch.node(64, &[x]);
     let view = sketch.view(root, 0, 32);
-    sketch.draft(view).tensor.operation = Operation::Marker;
+    sketch.draft(view).tensor.op = Op::None;
     let a = sketch.node(64, &[root]);
     sketch.node(64, &[a]);
     let found = sketch.live_ranges(Rules::ALL);
@@ -180,7 +180,7 @@ fn marker_before_the_def_allocates_early_and_frees_nothing() {
 
 #[test]
 fn view_that_only_earlier_nodes_use_does_not_keep_its_root() {
-    for (operation, end) in [(Operation::View, 3), (Operation::Other, 5)] {
+    for (op, end) in [(Op::View, 3), (Op::Cpy, 5)] {
         let mut sketch = Sketch::new();
         let x = sketch.leaf(64);
         let root = sketch.node(64, &[x]);
@@ -188,10 +188,10 @@ fn view_that_only_earlier_nodes_use_does_not_keep_its_root() {
         let view = sketch.view(root, 0, 32);
         let a = sketch.node(64, &[x]);
         sketch.node(64, &[a]);
-        sketch.draft(view).tensor.operation = operation;
+        sketch.draft(view).tensor.op = op;
         sketch.draft(marker).sources = vec![view];
         let found = sketch.live_ranges(Rules::ALL);
-        assert_eq!(live_range(&found, root), 0..end, "{operation:?}: only written memory may be read after the graph");
+        assert_eq!(live_range(&found, root), 0..end, "{op:?}: only written memory may be read after the graph");
         sketch.plan(Rules::ALL);
     }
 }

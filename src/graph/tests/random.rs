@@ -1,7 +1,7 @@
 //! Random graphs with everything that graphs may have in them.
 
 use crate::graph::{
-    BufferIndex, BufferSpec, Flags, GraphPlan, Operation, Requests, Rules, Slots, TensorId, View, Workspace, plan,
+    BufferIndex, BufferSpec, Flags, GraphPlan, InPlace, Op, Requests, Rules, Slots, TensorId, View, Workspace, plan,
 };
 use crate::placement::{BestFit, Bytes, Strategy};
 
@@ -50,7 +50,7 @@ fn flag_most(random: &mut Random, sketch: &mut Sketch) {
         return;
     }
     for draft in sketch.drafts.iter_mut().filter(|draft| draft.list == List::Nodes) {
-        if draft.tensor.operation != Operation::Marker && random.chance(80) {
+        if draft.tensor.op != Op::None && random.chance(80) {
             draft.tensor.flags.0 |= Flags::COMPUTE.0;
         }
     }
@@ -86,13 +86,13 @@ fn random_size(random: &mut Random) -> Bytes {
     [16, 64, 64, 64, 200][random.below(5) as usize]
 }
 
-fn random_operation(random: &mut Random) -> Operation {
+fn random_operation(random: &mut Random) -> InPlace {
     let slots = [Slots::ALL, Slots::ALL, Slots::FIRST, Slots::SECOND][random.below(4) as usize];
     match random.below(10) {
-        0..4 => Operation::Listed(slots),
-        4..6 => Operation::RowByRow(slots),
-        6 => Operation::Copy,
-        _ => Operation::Other,
+        0..4 => InPlace::Listed(slots),
+        4..6 => InPlace::RowByRow(slots),
+        6 => InPlace::Copy,
+        _ => InPlace::Never,
     }
 }
 
@@ -117,7 +117,7 @@ fn add_node(random: &mut Random, sketch: &mut Sketch) {
     let sources: Vec<TensorId> = (0..random.below(4)).map(|_| earlier(random, sketch)).collect();
     let size = random_size(random);
     let id = sketch.node(size, &sources);
-    sketch.draft(id).tensor.operation = random_operation(random);
+    sketch.draft(id).tensor.in_place = random_operation(random);
     sketch.draft(id).tensor.external = random.chance(3);
     if random.chance(5) {
         sketch.draft(id).sources.push(id);

@@ -1,6 +1,6 @@
 //! The simulator finds and names the errors of a plan.
 
-use crate::graph::{Corruption, Flags, GraphPlan, Operation, Rules, Slots, TensorId, View};
+use crate::graph::{Corruption, Flags, GraphPlan, InPlace, Rules, Slots, TensorId, View};
 
 use super::sketch::{List, Sketch, allocation, location};
 
@@ -110,7 +110,7 @@ fn node_over_a_source_that_it_still_reads() {
     let over_x = Err(Corruption::OverwritesSource { step: 0, source: x });
     let mut plan = moved(&sketch, a, x);
     assert_eq!(sketch.simulate(&plan), over_x);
-    sketch.draft(a).tensor.operation = Operation::Listed(Slots::ALL);
+    sketch.draft(a).tensor.in_place = InPlace::Listed(Slots::ALL);
     let end = plan.buffers[0].placement.size();
     plan.buffers[0].placement.chunks[0] += 80;
     location(&mut plan, x).offset = end;
@@ -118,7 +118,7 @@ fn node_over_a_source_that_it_still_reads() {
     assert_eq!(sketch.simulate(&plan), over_x, "in place means at the same byte");
     sketch.draft(c).sources = vec![b, b];
     let plan = moved(&sketch, c, b);
-    sketch.draft(c).tensor.operation = Operation::Listed(Slots::ALL);
+    sketch.draft(c).tensor.in_place = InPlace::Listed(Slots::ALL);
     let over_b = Err(Corruption::OverwritesSource { step: 2, source: b });
     assert_eq!(sketch.simulate(&plan), over_b, "a source that is named twice");
 }
@@ -136,7 +136,7 @@ fn node_over_a_root_that_it_also_reads_through_a_view() {
 #[test]
 fn node_over_a_source_of_another_layout() {
     let (mut sketch, [x, _, a, ..]) = sample();
-    sketch.draft(a).tensor.operation = Operation::Listed(Slots::ALL);
+    sketch.draft(a).tensor.in_place = InPlace::Listed(Slots::ALL);
     sketch.draft(a).layout.nb[1] = 128;
     let found = sketch.simulate(&moved(&sketch, a, x));
     assert_eq!(found, Err(Corruption::OverwritesSource { step: 0, source: x }));

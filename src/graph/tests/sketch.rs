@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use crate::graph::Effect;
 use crate::graph::{
-    Allocation, BufferIndex, BufferSpec, Corruption, Flags, Graph, GraphPlan, Layout, LiveRanges, Operation, PlanError,
-    Requests, Retained, Rules, Slots, Tensor, TensorId, View, Workspace, simulate,
+    Allocation, BufferIndex, BufferSpec, Corruption, Flags, Graph, GraphPlan, InPlace, Layout, LiveRanges, Op,
+    PlanError, Requests, Retained, Rules, Slots, Tensor, TensorId, View, Workspace, simulate,
 };
 use crate::placement::{Bytes, Defect, Effort, Location, Step, padded, validate};
 
@@ -31,8 +30,6 @@ pub struct Draft {
     pub size: Bytes,
     pub nbytes: Bytes,
     pub buffer: BufferIndex,
-    /// The effect of running it.
-    pub effect: Effect,
 }
 
 /// A graph under construction. Tensors are listed, and nodes executed, in the order in which they are added. Rules are
@@ -56,10 +53,9 @@ impl Sketch {
         let ne = [i64::try_from(size).expect("sizes are small"), 1, 1, 1];
         let layout = Layout { element: 0, ne, nb: [1, size, size, size] };
         let mut tensor = Tensor::new();
-        tensor.operation = if list == List::Nodes { Operation::Other } else { Operation::Marker };
+        tensor.op = if list == List::Nodes { Op::MulMat } else { Op::None };
         let sources = sources.to_vec();
-        let effect = if list == List::Nodes { Effect::Result } else { Effect::Nothing };
-        self.drafts.push(Draft { tensor, layout, list, sources, size, nbytes: size, buffer: 0, effect });
+        self.drafts.push(Draft { tensor, layout, list, sources, size, nbytes: size, buffer: 0 });
         TensorId::try_from(self.drafts.len() - 1).expect("few tensors")
     }
 
@@ -74,14 +70,15 @@ impl Sketch {
     /// A node that may write over a source of the same size.
     pub fn in_place(&mut self, size: Bytes, sources: &[TensorId]) -> TensorId {
         let id = self.node(size, sources);
-        self.draft(id).tensor.operation = Operation::Listed(Slots::ALL);
+        let tensor = &mut self.draft(id).tensor;
+        (tensor.op, tensor.in_place) = (Op::Add, InPlace::Listed(Slots::ALL));
         id
     }
 
     /// A node that puts one source after the other.
     pub fn concat(&mut self, sources: [TensorId; 2], size: Bytes) -> TensorId {
         let id = self.node(size, &sources);
-        self.draft(id).tensor.operation = Operation::Concat;
+        self.draft(id).tensor.op = Op::Concat;
         id
     }
 
@@ -89,7 +86,7 @@ impl Sketch {
     pub fn view(&mut self, root: TensorId, offset: Bytes, size: Bytes) -> TensorId {
         let id = self.node(size, &[root]);
         self.draft(id).tensor.view = Some(View { root, offset });
-        self.draft(id).effect = Effect::View;
+        self.draft(id).tensor.op = Op::View;
         id
     }
 
@@ -97,7 +94,7 @@ impl Sketch {
     pub fn copy(&mut self, source: TensorId, root: TensorId, size: Bytes) -> TensorId {
         let id = self.view(root, 0, size);
         self.draft(id).sources = vec![source, root];
-        self.draft(id).effect = Effect::Result;
+        self.draft(id).tensor.op = Op::Cpy;
         id
     }
 
@@ -111,8 +108,7 @@ impl Sketch {
     /// Adds a control dependency.
     pub fn marker(&mut self, sources: &[TensorId]) -> TensorId {
         let id = self.node(0, sources);
-        self.draft(id).tensor.operation = Operation::Marker;
-        self.draft(id).effect = Effect::Nothing;
+        self.draft(id).tensor.op = Op::None;
         id
     }
 

@@ -5,7 +5,7 @@
 //! multiplies another type than it gets. Results are computed once. Effects of caches are not counted.
 
 use super::facts::Facts;
-use super::operations::{Kind, Need, tiled};
+use super::operations::{Need, TileKind, tiled};
 use super::region::Region;
 use super::slices::count;
 
@@ -55,7 +55,7 @@ pub fn fewest_units(facts: &Facts<'_>, region: &Region, units: i64, threads: u32
         let elements = ne.iter().fold(1, |product: u64, &extent| product.saturating_mul(count(extent)));
         let units = count(units).max(1);
         // Threads share the blocks of a product and the channels of IM2COL; elsewhere they share rows.
-        let by_rows = member.dimension > 0 && !(kind.is_product() || matches!(kind, Kind::Im2col(_)));
+        let by_rows = member.dimension > 0 && !(kind.is_product() || matches!(kind, TileKind::Im2col(_)));
         let rows = elements / count(ne[0]).max(1);
         let for_rows = if by_rows { (threads * units).div_ceil(rows.max(1)) } else { 1 };
         let for_elements = (threads * ELEMENTS_PER_THREAD).saturating_mul(units).div_ceil(elements.max(1));

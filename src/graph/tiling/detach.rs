@@ -1,13 +1,13 @@
 //! Nodes that a program computes in place of a source get their own memory where that makes no difference: planning
 //! puts them in place again, and tiles of them can be tiled.
 
-use crate::graph::{Effect, Flags, Graph, Operation, TensorId, View};
+use crate::graph::{Effect, Flags, Graph, InPlace, TensorId, View};
 
-use super::operations::Kind;
+use super::operations::TileKind;
 
 /// Returns the graph in which such nodes own their memory: no node reads the source afterwards, except through them.
 /// `None` if there are none.
-pub fn detached(graph: &Graph, kinds: &[Kind], effects: &[Effect]) -> Option<Graph> {
+pub fn detached(graph: &Graph, kinds: &[TileKind]) -> Option<Graph> {
     let mut detached = graph.clone();
     let mut by_root: Vec<Vec<TensorId>> = vec![Vec::new(); graph.tensors().len()];
     let mut steps: Vec<Option<usize>> = vec![None; graph.tensors().len()];
@@ -24,7 +24,7 @@ pub fn detached(graph: &Graph, kinds: &[Kind], effects: &[Effect]) -> Option<Gra
             by_root[view.root as usize].push(id);
         }
     }
-    let facts = Facts { graph, kinds, effects, steps: &steps };
+    let facts = Facts { graph, kinds, steps: &steps };
     for (root, members) in (0..).zip(&by_root).filter(|(_, members)| !members.is_empty()) {
         for (id, view) in facts.views(root, members).unwrap_or_default() {
             match view {
@@ -38,8 +38,7 @@ pub fn detached(graph: &Graph, kinds: &[Kind], effects: &[Effect]) -> Option<Gra
 
 struct Facts<'a> {
     graph: &'a Graph,
-    kinds: &'a [Kind],
-    effects: &'a [Effect],
+    kinds: &'a [TileKind],
     /// By tensor: its step.
     steps: &'a [Option<usize>],
 }
@@ -49,7 +48,7 @@ impl Facts<'_> {
     fn views(&self, root: TensorId, members: &[TensorId]) -> Option<Vec<(TensorId, Option<View>)>> {
         let fixed = Flags(Flags::OUTPUT.0 | Flags::INPUT.0 | Flags::PARAM.0 | Flags::LOSS.0);
         let tensor = self.graph.tensor(root);
-        let is_computed = self.effects[root as usize] == Effect::Result;
+        let is_computed = self.graph.tensor(root).op.effect() == Effect::Result;
         if !tensor.is_owned() || !is_computed || tensor.flags.has(fixed) || self.graph.retention().of(root).is_some() {
             return None;
         }
@@ -97,7 +96,8 @@ impl Facts<'_> {
     fn is_in_place(&self, node: TensorId, source: TensorId, root: TensorId, view: View) -> bool {
         let layout = self.graph.layout(node);
         let is_same = layout == self.graph.layout(source) && layout == self.graph.layout(root) && view.offset == 0;
-        let is_known = self.kinds[node as usize] != Kind::Other && self.effects[node as usize] == Effect::Result;
-        is_same && is_known && matches!(self.graph.tensor(node).operation, Operation::Listed(_))
+        let is_known =
+            self.kinds[node as usize] != TileKind::Other && self.graph.tensor(node).op.effect() == Effect::Result;
+        is_same && is_known && matches!(self.graph.tensor(node).in_place, InPlace::Listed(_))
     }
 }

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::graph::order::Hazards;
-use crate::graph::{BufferIndex, Effect, Graph, Requests, Sizes, TensorId};
+use crate::graph::{BufferIndex, Graph, Op, Requests, Sizes, TensorId};
 use crate::placement::Bytes;
 
-use super::operations::Kind;
+use super::operations::TileKind;
 
 /// A graph to tile, and what is known of its tensors.
 #[derive(Clone, Copy, Debug)]
@@ -15,12 +15,10 @@ pub struct Subject<'a> {
     pub graph: &'a Graph,
     /// The graph in which nodes that the program computes in place own their memory, if that is another one: it is tiled.
     pub detached: Option<&'a Graph>,
-    /// By tensor: what running it can change.
-    pub effects: &'a [Effect],
     /// By tensor: a number that tensors with the same memory share; a root whose memory aliases no other has its own id.
     pub same_memory: &'a [TensorId],
     /// By tensor: how it can be tiled.
-    pub kinds: &'a [Kind],
+    pub kinds: &'a [TileKind],
     /// By tensor: bytes from its first to its last element.
     pub nbytes: &'a [Bytes],
     /// By tensor: whether it must stay as it is.
@@ -63,13 +61,13 @@ impl Role {
         }
     }
 
-    /// Returns ggml's name of the operation; `None` for that of the given tensor.
-    pub fn operation(self) -> Option<&'static str> {
+    /// Returns its operation; `None` for that of the given tensor.
+    pub fn op(self) -> Option<Op> {
         match self {
             Self::Given | Self::Tile => None,
-            Self::Whole | Self::TileWhole | Self::Join => Some("RESHAPE"),
-            Self::Memory => Some("NONE"),
-            Self::Slice => Some("VIEW"),
+            Self::Whole | Self::TileWhole | Self::Join => Some(Op::Reshape),
+            Self::Memory => Some(Op::None),
+            Self::Slice => Some(Op::View),
         }
     }
 }
@@ -105,9 +103,7 @@ pub struct Known {
     /// Where it comes from.
     pub origin: Origin,
     /// How it can be tiled.
-    pub kind: Kind,
-    /// What running it can change.
-    pub effect: Effect,
+    pub kind: TileKind,
     /// Bytes from its first to its last element.
     pub nbytes: Bytes,
     /// A number that tensors with the same memory share.
@@ -141,7 +137,6 @@ impl Draft {
         let known = |tensor: TensorId| Known {
             origin: Origin { tensor, role: Role::Given, tile: None },
             kind: subject.kinds[tensor as usize],
-            effect: subject.effects[tensor as usize],
             nbytes: subject.nbytes[tensor as usize],
             same_memory: subject.same_memory[tensor as usize],
             kept: subject.kept[tensor as usize],
@@ -159,9 +154,8 @@ impl Draft {
 
     /// Returns which nodes must not be swapped.
     pub fn hazards(&self) -> Hazards {
-        let effects: Vec<Effect> = self.known.iter().map(|known| known.effect).collect();
         let same_memory: Vec<TensorId> = self.known.iter().map(|known| known.same_memory).collect();
-        Hazards::new(&self.graph, &effects, &same_memory)
+        Hazards::new(&self.graph, &same_memory)
     }
 
     /// Returns how the tensor with this id in the draft comes from the given graph.

@@ -117,9 +117,9 @@ fn divided(facts: &Facts<'_>, region: &Region, computed: &[Computed]) -> Bytes {
 fn in_place_source(facts: &Facts<'_>, node: TensorId, position: usize, computed: &[Computed]) -> Option<usize> {
     let graph = &facts.draft.graph;
     let rules = facts.allocations[node as usize].map(|it| facts.buffers[it.buffer as usize].rules)?;
-    let operation = graph.tensor(node).operation;
+    let in_place = graph.tensor(node).in_place;
     graph.sources(node).iter().enumerate().find_map(|(slot, &source)| {
-        let is_alike = graph.same_layout(source, node) && rules.allow(operation, slot);
+        let is_alike = graph.same_layout(source, node) && rules.allow(in_place, slot);
         let is_last = |it: &Computed| it.tensor == graph.root(source) && it.last_use == position;
         if is_alike { computed.iter().position(is_last) } else { None }
     })

@@ -6,7 +6,7 @@ use crate::graph::{Allocation, BufferIndex, BufferSpec, Effect, Flags, Graph, Si
 use crate::placement::{Bytes, Problem, Step, memory_profile, padded};
 
 use super::draft::{Draft, Role};
-use super::operations::Kind;
+use super::operations::TileKind;
 use super::overlapping::Overlapping;
 
 /// Facts about a draft before it is tiled further.
@@ -92,9 +92,9 @@ impl<'a> Facts<'a> {
         let never = Flags(Flags::INPUT.0 | Flags::PARAM.0 | Flags::LOSS.0);
         for &node in graph.nodes() {
             let flags = graph.tensor(node).flags;
-            let is_pure = matches!(self.draft.known[node as usize].effect, Effect::Result | Effect::View);
+            let is_pure = matches!(graph.tensor(node).op.effect(), Effect::Result | Effect::View);
             let is_skipped = knows_flag && !flags.has(Flags::COMPUTE);
-            let is_whole = self.draft.known[node as usize].kind == Kind::Other;
+            let is_whole = self.draft.known[node as usize].kind == TileKind::Other;
             self.fixed[node as usize] |= !is_pure || is_skipped || is_whole || flags.has(never);
         }
         if let Some(&last) = graph.nodes().last() {

@@ -16,7 +16,7 @@
 //! then; those that others use too, the outputs of the region, stay whole, and the tiles write views of them.
 //!
 //! ```text
-//!  graph -> Draft       (the graph so far, with facts about each tensor: Kind is how it can be tiled)
+//!  graph -> Draft       (the graph so far, with facts about each tensor: TileKind is how it can be tiled)
 //!        -> Facts       (who uses what, the memory profile)
 //!        -> Region      (grown around large tensors at a peak; operations has the needs of a tile)
 //!             Place     (before and after which other nodes the tiles run)
@@ -54,5 +54,5 @@ pub use detach::detached;
 pub use draft::Subject;
 pub use draft::{Draft, Known, Origin, Role, TileNumber};
 pub use not_tiled::NotTiled;
-pub use operations::{Kind, Window};
+pub use operations::{TileKind, Window};
 pub use pass::{TiledGraph, TilingEffort, TilingLimits, tile};

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::graph::{BufferIndex, Edited, Effect, Flags, GraphEdit, Layout, Operation, Tensor, TensorId, View};
+use crate::graph::{BufferIndex, Edited, Flags, GraphEdit, InPlace, Layout, Op, Tensor, TensorId, View};
 use crate::placement::Bytes;
 
 use super::draft::{Draft, Known, Origin, Role, TileNumber};
-use super::operations::{Kind, MOST_SOURCES, Need, tiled};
+use super::operations::{MOST_SOURCES, Need, TileKind, tiled};
 use super::region::{Grid, Member, Region};
 use super::slices::{packed_tile, slice, span};
 use super::views::view_of_tile;
@@ -107,8 +107,8 @@ impl<'a> Tiling<'a> {
     /// Adds the memory of an output that has its own.
     pub fn add_memory(&mut self, output: TensorId, buffer: BufferIndex) {
         let mut new = self.like(output, Role::Memory, buffer);
-        new.tensor.operation = Operation::Marker;
-        (new.known.kind, new.known.effect) = (Kind::Other, Effect::Nothing);
+        new.tensor.set_op(Op::None);
+        new.known.kind = TileKind::Other;
         self.memories[output as usize] = Some(self.push(new, &[]));
     }
 
@@ -122,8 +122,8 @@ impl<'a> Tiling<'a> {
             if sources.len() == MOST_SOURCES && position + 1 < tiles.len() {
                 let mut new = self.like(output, Role::Join, buffer);
                 new.tensor.view = Some(memory);
-                new.tensor.operation = Operation::View;
-                (new.known.kind, new.known.effect) = (Kind::Other, Effect::View);
+                new.tensor.set_op(Op::Reshape);
+                new.known.kind = TileKind::Other;
                 let join = self.push(new, &sources);
                 sources.clear();
                 sources.push(join);
@@ -131,10 +131,11 @@ impl<'a> Tiling<'a> {
         }
         self.edit.set_sources(output, &sources);
         let tensor = self.edit.tensor_mut(output);
-        (tensor.view, tensor.operation) = (Some(memory), Operation::View);
+        tensor.view = Some(memory);
+        tensor.set_op(Op::Reshape);
         let known = &mut self.known[output as usize];
         known.origin.role = known.origin.role.whole();
-        (known.kind, known.effect) = (Kind::Other, Effect::View);
+        known.kind = TileKind::Other;
     }
 
     /// Returns a new tensor with the layout of a member.
@@ -235,7 +236,7 @@ impl<'a> Tiling<'a> {
                 }
                 Need::Rows(window) => {
                     let (rows, window) = window.over(&range, draft.graph.layout(source).ne[1])?;
-                    tile_kind = Kind::Im2col(Some(window));
+                    tile_kind = TileKind::Im2col(Some(window));
                     (1, rows)
                 }
             };
@@ -273,7 +274,8 @@ impl<'a> Tiling<'a> {
         let mut new = self.like(of, if is_slice { Role::Slice } else { Role::Tile }, buffer);
         let within = new.known.origin.tile;
         new.known.origin.tile = Some(self.tile_within(within, tile.number, added));
-        new.tensor.operation = self.draft.graph.tensor(of).operation;
+        let given = self.draft.graph.tensor(of);
+        (new.tensor.op, new.tensor.in_place) = (given.op, given.in_place);
         new.known.nbytes = nbytes;
         NewTensor { layout, ..new }
     }
@@ -315,13 +317,12 @@ impl<'a> Tiling<'a> {
         let external = draft.graph.tensor(source).external;
         let known = Known {
             origin: Origin { role: Role::Slice, tile, ..within },
-            kind: Kind::View,
-            effect: Effect::View,
+            kind: TileKind::View,
             nbytes: span(given, draft.known[source as usize].nbytes, &layout)?,
             kept: false,
             ..draft.known[source as usize]
         };
-        let tensor = Tensor { flags, view, operation: Operation::View, external };
+        let tensor = Tensor { flags, view, op: Op::View, in_place: InPlace::Never, external };
         let new = NewTensor { tensor, layout, known, buffer, of: source };
         let id = self.push(new, &[source]);
         added.slices.push((slice_of, id));

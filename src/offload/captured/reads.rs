@@ -1,7 +1,7 @@
 //! The tensors that the nodes of a graph read and write.
 
 use crate::graph::snapshot::Snapshot;
-use crate::graph::{Effect, TensorId};
+use crate::graph::{Op, TensorId};
 use crate::placement::Bytes;
 
 /// The accesses of a graph's nodes to its tensors, by tensor; those to a view are counted for its root.
@@ -22,7 +22,7 @@ impl Reads {
         let count = snapshot.tensors.len();
         let mut reads = Self { bytes: vec![0.0; count], is_written: vec![false; count], only_rows: vec![true; count] };
         for &node in graph.nodes() {
-            if Effect::of(&snapshot.tensors[node as usize].op) == Effect::View {
+            if snapshot.graph.tensor(node).op.is_view() {
                 continue;
             }
             reads.is_written[graph.root(node) as usize] = true;
@@ -32,7 +32,7 @@ impl Reads {
                 let read = read as f64;
                 let root = graph.root(source) as usize;
                 reads.bytes[root] += read;
-                reads.only_rows[root] &= slot == 0 && snapshot.tensors[node as usize].op.as_ref() == "GET_ROWS";
+                reads.only_rows[root] &= slot == 0 && graph.tensor(node).op == Op::GetRows;
             }
         }
         reads
@@ -48,17 +48,17 @@ fn bytes_read(snapshot: &Snapshot, node: TensorId, slot: usize, source: TensorId
         extents.into_iter().fold(1, u64::saturating_mul)
     };
     let layout = snapshot.graph.layout(source);
-    match (snapshot.tensors[node as usize].op.as_ref(), slot) {
-        ("GET_ROWS", 0) => {
+    match (snapshot.graph.tensor(node).op, slot) {
+        (Op::GetRows, 0) => {
             let rows = sources.get(1).map_or(0, |&ids| elements(ids));
             info.nbytes.min(rows.saturating_mul(layout.nb[1]))
         }
-        ("MUL_MAT_ID", 0) => {
+        (Op::MulMatId, 0) => {
             let used = sources.get(2).map_or(0, |&ids| elements(ids));
             info.nbytes.min(used.saturating_mul(layout.nb[2]))
         }
         // Writes are counted for the node itself.
-        ("SET_ROWS" | "CPY" | "SET", _) if snapshot.graph.root(source) == snapshot.graph.root(node) => 0,
+        (Op::SetRows | Op::Cpy | Op::Set, _) if snapshot.graph.root(source) == snapshot.graph.root(node) => 0,
         _ => info.nbytes,
     }
 }

@@ -1,6 +1,6 @@
 //! A graph that is being scheduled: a backend for each tensor, sources replaced by copies, tensors added.
 
-use crate::graph::{Flags, GraphEdit, Operation, Tensor, TensorId};
+use crate::graph::{Flags, GraphEdit, Op, Tensor, TensorId};
 
 use super::backends::{BackendIndex, Backends, BufferTypeIndex};
 use super::placed_graph::PlacedGraph;
@@ -33,7 +33,7 @@ impl<'a> Draft<'a> {
 
     /// Returns `true` for operations that make a view: the scheduler passes over them.
     pub fn is_view_operation(&self, id: TensorId) -> bool {
-        self.edit.tensor(id).operation == Operation::View
+        self.edit.tensor(id).op.is_view()
     }
 
     /// Returns `true` if a tensor is in a buffer of weights.
@@ -69,7 +69,7 @@ impl<'a> Draft<'a> {
         let computed = Tensor { flags: Flags(given.flags.0 & Flags::COMPUTE.0), view: None, external: false, ..given };
         let sources = self.edit.sources(node).to_vec();
         let staged = self.add(Origin::Staged { of: node }, node, computed, &sources, backend);
-        self.edit.tensor_mut(node).operation = Operation::Marker;
+        self.edit.tensor_mut(node).set_op(Op::None);
         self.edit.set_sources(node, &[]);
         staged
     }

@@ -60,7 +60,7 @@ impl<'a> Case<'a> {
 
     /// Returns which nodes must stay before which.
     pub fn hazards(&self) -> &Hazards {
-        let make = || Hazards::new(&self.planned.snapshot.graph, &self.uses.effects, self.planned.same_memory);
+        let make = || Hazards::new(&self.planned.snapshot.graph, self.planned.same_memory);
         self.hazards.get_or_init(make)
     }
 

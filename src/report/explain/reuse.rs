@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::graph::{BufferIndex, BufferSpec, Flags, Operation, Rules, TensorId};
+use crate::graph::{BufferIndex, BufferSpec, Flags, Op, Rules, TensorId};
 use crate::placement::{Bytes, padded};
 
 use super::case::{Case, PlannedGraph};
@@ -41,8 +41,7 @@ impl Case<'_> {
     /// Returns the operands in the block of the CONCAT that reads them.
     fn inside_concat(&self, buffer: usize) -> Vec<Alias> {
         let graph = &self.planned.snapshot.graph;
-        let is_concat =
-            |&&id: &&TensorId| graph.tensor(id).operation == Operation::Concat && self.uses.step[id as usize].is_some();
+        let is_concat = |&&id: &&TensorId| graph.tensor(id).op == Op::Concat && self.uses.step[id as usize].is_some();
         let concats = self.members.of_buffer(buffer).iter().filter(is_concat);
         let mut found = Vec::new();
         for (&node, allocation) in concats.filter_map(|node| Some((node, self.allocation(*node, buffer)?))) {
@@ -108,7 +107,7 @@ impl Case<'_> {
         let buffers: Vec<BufferSpec> = self.planned.buffers.iter().map(without).collect();
         let mut edit = self.new_edit()?;
         let computed = edit.tensors_mut().filter(|tensor| !tensor.is_marker());
-        computed.for_each(|tensor| tensor.operation = Operation::Other);
+        computed.for_each(|tensor| tensor.set_op(Op::Unknown));
         self.try_edit(edit, &buffers).map(|trial| trial.bounds)
     }
 }

@@ -47,7 +47,7 @@ impl NodeUses {
         let graph = &snapshot.graph;
         let count = graph.tensors().len();
         let mut uses = Self {
-            effects: snapshot.tensors.iter().map(|tensor| Effect::of(&tensor.op)).collect(),
+            effects: graph.tensors().iter().map(|tensor| tensor.op.effect()).collect(),
             step: vec![None; count],
             from_start: graph.tensors().iter().map(|tensor| tensor.flags.has(Flags::INPUT)).collect(),
             accesses: vec![Vec::new(); count],

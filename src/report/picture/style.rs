@@ -1,6 +1,8 @@
 //! The colours, the style sheet and the legend, which the SVG and the page share.
 
-use super::kinds::OperationKind;
+use crate::graph::OpGroup;
+
+use super::kinds::{KINDS, Kind};
 use super::scene::Sharing;
 use super::{DrawnGraph, Theme};
 
@@ -69,11 +71,11 @@ pub fn sheet(theme: Theme) -> String {
         Theme::Dark => rules(1),
         Theme::Auto => format!("{}@media (prefers-color-scheme: dark) {{\n{}}}\n", rules(0), rules(1)),
     };
-    let kinds = OperationKind::ALL.map(|kind| {
-        let (number, colour, ink) = (kind as u8, kind.colour(), kind.ink());
-        format!(".k{number}{{fill:{colour}}} .i{number}{{fill:{ink}}}\n")
-    });
-    format!("<style>\n{FIXED}{}{themed}</style>\n{PATTERNS}", kinds.concat())
+    let kind = |(number, kind): (usize, &Kind)| {
+        format!(".k{number}{{fill:{}}} .i{number}{{fill:{}}}\n", kind.colour, kind.ink)
+    };
+    let kinds: String = KINDS.iter().enumerate().map(kind).collect();
+    format!("<style>\n{FIXED}{kinds}{themed}</style>\n{PATTERNS}")
 }
 
 /// Returns the start of the style sheet of the page: the colours as variables, and the shapes.
@@ -98,8 +100,8 @@ pub struct Legend {
 /// Returns all entries in their order.
 pub fn legend() -> Vec<Legend> {
     let box_of = |colour: &str| format!("<rect width=\"18\" height=\"12\" rx=\"2\" fill=\"{colour}\"/>");
-    let kind = |kind: OperationKind| (format!("kind {}", kind as u8), box_of(kind.colour()), kind.name());
-    let [blue, white] = [OperationKind::Elementwise.colour(), "stroke=\"#fff\""];
+    let kind = |(number, kind): (usize, &Kind)| (format!("kind {number}"), box_of(kind.colour), kind.name);
+    let [blue, white] = [KINDS[OpGroup::Elementwise as usize].colour, "stroke=\"#fff\""];
     let on_box = |drawing: &str| box_of(blue) + drawing;
     let stripes = |paint: &str| format!("<path {paint} d=\"M2 12L10 0M8 12L16 0\"/>");
     let arrow =
@@ -121,7 +123,7 @@ pub fn legend() -> Vec<Legend> {
         (String::new(), line("end", "M0 6H18"), "buffer size"),
         (String::new(), line("peak", "M9 0V12"), "peak"),
     ];
-    let all = OperationKind::ALL.map(kind).into_iter().chain(others);
+    let all = KINDS.iter().enumerate().map(kind).chain(others);
     all.map(|(key, drawing, text)| Legend { key, drawing, text }).collect()
 }
 
@@ -130,7 +132,7 @@ impl Legend {
     pub fn occurs(&self, graphs: &[DrawnGraph<'_>]) -> bool {
         graphs.iter().any(|drawn| {
             drawn.scenes.iter().flat_map(|scene| &scene.spans).any(|span| {
-                let kind = OperationKind::of(&drawn.snapshot.tensors[span.tensor as usize].op);
+                let kind = drawn.snapshot.graph.tensor(span.tensor).op.group();
                 match self.key.split_once(' ') {
                     Some(("kind", number)) => span.size > 0 && number == (kind as u8).to_string(),
                     Some((_, number)) => number == (span.sharing as u8).to_string(),

@@ -111,7 +111,7 @@ fn file_is_read_as_written() {
     assert_eq!(is(|tensor| tensor.flags.has(Flags::INPUT)), [0]);
     assert_eq!(is(|tensor| tensor.flags.has(Flags::OUTPUT)), [5]);
     assert_eq!(is(|tensor| tensor.external), [1]);
-    assert_eq!(is(|tensor| tensor.operation.is_listed()), [3]);
+    assert_eq!(is(|tensor| tensor.in_place.is_listed()), [3]);
     assert_eq!(is(crate::graph::Tensor::is_marker), [0, 1, 6]);
     let info = &snapshot.tensors[6];
     assert_eq!((info.id, info.name.as_str(), info.nbytes, info.size, info.buffer), (99, "NONE 99", 8, 8, 0));

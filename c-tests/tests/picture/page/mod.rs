@@ -15,7 +15,6 @@ mod plans;
 mod query;
 mod table;
 
-use lastuse::graph::Effect;
 use lastuse::graph::TensorId;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse_c_tests::{Browser, read_graph};
@@ -88,7 +87,7 @@ fn read_by(graph: &Snapshot, id: TensorId) -> Vec<TensorId> {
 
 /// Returns the nodes that read the memory of a tensor and compute something.
 fn readers_of(graph: &Snapshot, id: TensorId) -> Vec<TensorId> {
-    let computes = |node: TensorId| Effect::of(&graph.tensors[node as usize].op) != Effect::View;
+    let computes = |node: TensorId| !graph.graph.tensor(node).op.is_view();
     let nodes = graph.graph.nodes().iter().copied();
     nodes.filter(|&node| computes(node) && read_by(graph, node).contains(&id)).collect()
 }

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::VecDeque;
 
-use crate::graph::{Address, Allocation, BufferPlan, Flags, Graph, GraphPlan, Operation, Tensor, TensorId};
+use crate::graph::{Address, Allocation, BufferPlan, Flags, Graph, GraphPlan, Op, Tensor, TensorId};
 use crate::placement::Bytes;
 
 use crate::ggml::allocator::plan_cache::assignments::Assignments;
@@ -303,7 +303,7 @@ fn memory(graph: &Graph, plan: &GraphPlan) -> Vec<MemorySource> {
 fn fixed(graph: &Graph, plan: &GraphPlan) -> Vec<bool> {
     let mut fixed = Vec::new();
     for &node in graph.nodes() {
-        if graph.tensor(node).operation != Operation::Concat {
+        if graph.tensor(node).op != Op::Concat {
             continue;
         }
         let block =

@@ -6,13 +6,14 @@
 //! graph is compared with the planned one tensor by tensor: sources, flags, views, and everything that in-place reuse
 //! depends on. This works on live tensors, since it may run for every token.
 
-use crate::graph::{Address, Flags, Operation, TensorId};
+use crate::graph::{Address, Flags, Op, TensorId};
 use crate::placement::Bytes;
 
 use crate::ggml::allocator::plan_cache::cached_plan::{CachedPlan, Expectations, MemorySource};
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::ids::Ids;
 use crate::ggml::live::ids::id_of;
+use crate::ggml::live::operations::Operation;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 
@@ -175,12 +176,12 @@ impl Comparison<'_> {
     fn role_matches(&self, id: usize, tensor: TensorRef<'_>) -> bool {
         let planned = &self.planned.graph.tensors()[id];
         let relevant = Flags::INPUT.0 | Flags::OUTPUT.0 | Flags::COMPUTE.0;
-        let operation = self.runtime.operations.operation(tensor.op());
+        let Operation { op, in_place } = self.runtime.operations.operation(tensor.op());
         (planned.flags.0 ^ tensor.flags()) & relevant == 0
-            && planned.is_marker() == (operation == Operation::Marker)
-            && (self.in_place_of(id).is_none() || planned.operation == operation)
+            && planned.is_marker() == (op == Op::None)
+            && (self.in_place_of(id).is_none() || planned.in_place == in_place)
             && (!self.is_fixed(id)
-                || (planned.operation == operation && self.planned.graph.layout(id_of(id)).by_ref() == tensor.layout()))
+                || (planned.op == op && self.planned.graph.layout(id_of(id)).by_ref() == tensor.layout()))
     }
 
     fn is_fixed(&self, id: usize) -> bool {

@@ -7,7 +7,7 @@ use crate::ggml::bindings::{ggml_backend_buffer, ggml_tensor};
 use crate::ggml::live::ids::id_of;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::outputs::redirect::{OUTPUT_SLOT, redirected_to};
-use crate::graph::{Flags, Graph, Operation, Tensor, View};
+use crate::graph::{Flags, Graph, InPlace, Op, Tensor, View};
 
 use super::key::GraphKey;
 
@@ -73,7 +73,8 @@ impl Live {
             let offset = tensor.view_offset() as u64;
             let view = tensor.view_source().map(|root| View { root: id(root), offset });
             let external = view.is_none() && tensor.has_memory();
-            let facts = Tensor { flags: Flags(tensor.flags()), view, operation: Operation::Other, external };
+            let facts =
+                Tensor { flags: Flags(tensor.flags()), view, op: Op::Unknown, in_place: InPlace::Never, external };
             plain.add(facts, tensor.layout());
         }
         tensors.iter().for_each(|tensor| plain.push_sources(tensor.sources().map(id)));

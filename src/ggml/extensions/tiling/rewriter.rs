@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::graph::TensorId;
-use crate::graph::tiling::{Kind, Known, Origin, Role, TiledGraph};
+use crate::graph::tiling::{Known, Origin, Role, TileKind, TiledGraph};
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
 use crate::ggml::extensions::apply::{LiveEdit, LiveOrigin};
@@ -46,16 +46,11 @@ pub unsafe fn rewrite(
     let origin = |Origin { tensor, role, .. }: Origin| LiveOrigin {
         tensor: given[tensor as usize],
         is_new: !role.is_given(),
-        operation: match role {
-            Role::Given | Role::Tile => None,
-            Role::Whole | Role::TileWhole | Role::Join => Some(operations.reshape()),
-            Role::Memory => Some(operations.none()),
-            Role::Slice => Some(operations.view()),
-        },
+        operation: role.op().map(|op| operations.number(op)),
     };
     let name = |id: TensorId, given: &str| draft.name(id, given).unwrap_or_default();
     let parameter = |id: TensorId| match draft.known[id as usize] {
-        Known { kind: Kind::Im2col(Some(window)), origin: Origin { role: Role::Tile, .. }, .. } => {
+        Known { kind: TileKind::Im2col(Some(window)), origin: Origin { role: Role::Tile, .. }, .. } => {
             Some((PADDING_ABOVE, i32::try_from(window.padding).expect("it was an i32")))
         }
         _ => None,

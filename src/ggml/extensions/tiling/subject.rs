@@ -1,7 +1,7 @@
 //! A live graph as the pass takes it.
 
-use crate::graph::tiling::{Kind, Subject, Window, detached};
-use crate::graph::{Effect, Graph, TensorId};
+use crate::graph::tiling::{Subject, TileKind, Window, detached};
+use crate::graph::{Graph, TensorId};
 use crate::placement::Bytes;
 
 use crate::ggml::live::runtime::Runtime;
@@ -14,9 +14,8 @@ use crate::ggml::read::memory::same_memory;
 pub struct LiveSubject {
     graph: Graph,
     detached: Option<Graph>,
-    effects: Vec<Effect>,
     same_memory: Vec<TensorId>,
-    kinds: Vec<Kind>,
+    kinds: Vec<TileKind>,
     nbytes: Vec<Bytes>,
     kept: Vec<bool>,
     unsliced: Vec<bool>,
@@ -29,12 +28,10 @@ impl LiveSubject {
         let unsliced: Vec<bool> = tensors.iter().map(|&tensor| !may_be_sliced(runtime, tensor)).collect();
         // Kernels for weights in such memory are not known, nor are bits of their tiles.
         let reads_unsliced = |id: TensorId| graph.sources(id).iter().any(|&it| unsliced[graph.root(it) as usize]);
-        let effects: Vec<Effect> = tensors.iter().map(|tensor| runtime.operations.effect(tensor.op())).collect();
-        let kinds: Vec<Kind> = tensors.iter().map(|&tensor| kind(runtime, tensor)).collect();
+        let kinds: Vec<TileKind> = tensors.iter().map(|&tensor| kind(runtime, tensor)).collect();
         Self {
-            detached: detached(graph, &kinds, &effects),
+            detached: detached(graph, &kinds),
             graph: Graph::clone(graph),
-            effects,
             same_memory: same_memory(runtime, reading),
             kinds,
             nbytes: tensors.iter().map(|&tensor| runtime.nbytes(tensor)).collect(),
@@ -53,7 +50,6 @@ impl LiveSubject {
         Subject {
             graph: &self.graph,
             detached: self.detached.as_ref(),
-            effects: &self.effects,
             same_memory: &self.same_memory,
             kinds: &self.kinds,
             nbytes: &self.nbytes,
@@ -75,25 +71,25 @@ fn has_gap(tensor: TensorRef<'_>) -> bool {
 }
 
 /// Returns how a live tensor can be tiled, with what its parameters say.
-fn kind(runtime: &Runtime, tensor: TensorRef<'_>) -> Kind {
+fn kind(runtime: &Runtime, tensor: TensorRef<'_>) -> TileKind {
     let parameters = tensor.parameters();
-    match Kind::named(runtime.operations.name(tensor.op()).to_str().unwrap_or_default()) {
+    match runtime.operations.op(tensor.op()).tiles() {
         // A hint at the values of the first source, which other kernels use.
-        Kind::MatMul if parameters[1] != 0 => Kind::Other,
-        Kind::SoftMax { .. } => Kind::SoftMax {
+        TileKind::MatMul if parameters[1] != 0 => TileKind::Other,
+        TileKind::SoftMax { .. } => TileKind::SoftMax {
             same_slopes: f32::from_bits(parameters[1].cast_unsigned()) == 0.0,
             has_mask: Some(tensor.source(MASK_OF_SOFT_MAX).is_some()),
         },
-        Kind::FlashAttention { .. } => {
-            Kind::FlashAttention { has_mask: Some(tensor.source(MASK_OF_FLASH_ATTENTION).is_some()) }
+        TileKind::FlashAttention { .. } => {
+            TileKind::FlashAttention { has_mask: Some(tensor.source(MASK_OF_FLASH_ATTENTION).is_some()) }
         }
         // The table identifies sources by their order, so only these operations may lack one before another.
-        _ if has_gap(tensor) => Kind::Other,
-        Kind::Im2col(_) => {
+        _ if has_gap(tensor) => TileKind::Other,
+        TileKind::Im2col(_) => {
             let [_, stride, _, padding, _, dilation, is_2d] = [0, 1, 2, 3, 4, 5, 6].map(|at| i64::from(parameters[at]));
             let kernel = tensor.source(0).map_or(0, |kernel| kernel.ne()[1]);
             let window = Window { stride, padding, dilation, kernel };
-            if is_2d != 0 && kernel > 0 { Kind::Im2col(Some(window)) } else { Kind::Other }
+            if is_2d != 0 && kernel > 0 { TileKind::Im2col(Some(window)) } else { TileKind::Other }
         }
         kind => kind,
     }

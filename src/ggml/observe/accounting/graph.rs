@@ -8,7 +8,7 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::read::ReadGraph;
 use crate::ggml::read::requested::Requested;
-use crate::graph::{Address, Effect, Flags, GraphPlan, TensorId};
+use crate::graph::{Address, Flags, GraphPlan, TensorId};
 use crate::placement::Bytes;
 
 use super::describe::{DescribedBuffer, address, class, device_name, tensor};
@@ -137,7 +137,7 @@ impl Uses {
             Self { steps: vec![None; count], is_written: vec![false; count], is_executed: vec![false; count] };
         for (step, &node) in (0..).zip(graph.nodes()) {
             let op = reading.ops[node as usize];
-            let is_executed = op != 0 && runtime.operations.effect(op) != Effect::View;
+            let is_executed = op != 0 && !runtime.operations.op(op).is_view();
             uses.is_executed[node as usize] = is_executed;
             uses.is_written[graph.root(node) as usize] |= is_executed && graph.root(node) != node;
             for &used in [node].iter().chain(graph.sources(node)) {

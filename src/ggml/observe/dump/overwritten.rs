@@ -6,7 +6,7 @@ use super::selection::{List, Selected};
 use crate::ggml::bindings::ggml_backend_buffer;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
-use crate::graph::{Effect, Flags};
+use crate::graph::Flags;
 
 /// The effect of later nodes on the values of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,11 +59,9 @@ pub fn changed_by(runtime: &Runtime, graph: GraphRef<'_>, selected: &[Selected<'
 fn written_spans<'g>(runtime: &Runtime, graph: GraphRef<'g>) -> Vec<Written<'g>> {
     let is_computed = |node: TensorRef<'_>| Flags(node.flags()).has(Flags::COMPUTE);
     let knows_flag = graph.nodes.iter().any(|node| is_computed(*node));
-    let copying = [c"CONCAT", c"CONT", c"CPY", c"DUP"];
     let written = |(step, &tensor): (usize, &TensorRef<'g>)| {
-        let op = tensor.op();
-        let writes = !matches!(runtime.operations.effect(op), Effect::Nothing | Effect::View);
-        let copies = copying.iter().any(|name| runtime.operations.is_named(op, name));
+        let op = runtime.operations.op(tensor.op());
+        let (writes, copies) = (!op.computes_nothing(), op.copies().is_some());
         let is_run = !knows_flag || is_computed(tensor);
         (writes && is_run).then(|| Written { step, tensor, span: Span::of(runtime, tensor), copies })
     };

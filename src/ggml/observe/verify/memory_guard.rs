@@ -177,7 +177,7 @@ impl MemoryGuard {
 
     /// Returns the addresses that a node may write; `None` for any.
     fn allowed(&self, tensor: TensorRef<'_>) -> Option<Vec<Range<usize>>> {
-        let effect = self.runtime.operations.effect(tensor.op());
+        let effect = self.runtime.operations.op(tensor.op()).effect();
         match effect {
             Effect::Nothing | Effect::View => Some(Vec::new()),
             Effect::Anything if self.mode.trusts_custom => None,

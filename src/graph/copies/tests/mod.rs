@@ -4,10 +4,9 @@ mod element_order;
 mod moves;
 mod reasons;
 
-use crate::graph::Effect;
-use crate::graph::copies::{CopyKind, CopyTarget, Facts, Found, Freedom, Reason, Storage, find};
+use crate::graph::copies::{CopyTarget, Facts, Found, Freedom, Reason, Storage, find};
 use crate::graph::tests::sketch::{List, Sketch};
-use crate::graph::{Flags, GraphEdit, Layout, Operation, Slots, Strides, TensorId, View};
+use crate::graph::{Flags, GraphEdit, InPlace, Layout, Op, Slots, Strides, TensorId, View};
 use crate::placement::Bytes;
 
 /// The strides that ggml gives a new tensor of 4-byte elements.
@@ -26,7 +25,6 @@ fn bytes(layout: &Layout) -> Bytes {
 /// A graph whose copies are to be removed.
 struct Scene {
     sketch: Sketch,
-    kinds: Vec<CopyKind>,
     writes: Vec<Strides>,
     memory: Vec<Storage>,
     has_slot: Vec<bool>,
@@ -41,7 +39,6 @@ impl Scene {
     fn new() -> Self {
         Self {
             sketch: Sketch::new(),
-            kinds: Vec::new(),
             writes: Vec::new(),
             memory: Vec::new(),
             has_slot: Vec::new(),
@@ -55,7 +52,6 @@ impl Scene {
     fn add(&mut self, list: List, layout: Layout, sources: &[TensorId]) -> TensorId {
         let id = self.sketch.add(list, bytes(&layout), sources);
         self.sketch.draft(id).layout = layout;
-        self.kinds.push(CopyKind::Other);
         self.writes.push(Strides::Rows);
         self.memory.push(Storage::Planned);
         self.has_slot.push(true);
@@ -82,7 +78,7 @@ impl Scene {
     /// An elementwise node, which may be computed in place of a source.
     fn elementwise(&mut self, sources: &[TensorId]) -> TensorId {
         let id = self.node(self.layout(sources[0]).ne, sources);
-        self.sketch.draft(id).tensor.operation = Operation::Listed(Slots::ALL);
+        self.sketch.draft(id).tensor.in_place = InPlace::Listed(Slots::ALL);
         id
     }
 
@@ -96,7 +92,7 @@ impl Scene {
         let id = self.add(List::Nodes, layout, &[source]);
         let draft = self.sketch.draft(id);
         draft.tensor.view = Some(View { offset: place.offset + offset, ..place });
-        draft.effect = Effect::View;
+        draft.tensor.op = Op::View;
         id
     }
 
@@ -115,15 +111,14 @@ impl Scene {
         let id = self.view(place, 0, self.layout(place));
         let draft = self.sketch.draft(id);
         draft.sources = vec![source, place];
-        draft.effect = Effect::Result;
-        self.kinds[id as usize] = CopyKind::Into;
+        draft.tensor.op = Op::Cpy;
         id
     }
 
     /// CONT to some shape.
     fn cont(&mut self, source: TensorId, ne: [i64; 4]) -> TensorId {
         let id = self.node(ne, &[source]);
-        self.kinds[id as usize] = CopyKind::Whole;
+        self.sketch.draft(id).tensor.op = Op::Cont;
         id
     }
 
@@ -132,7 +127,7 @@ impl Scene {
         let mut ne = self.layout(sources[0]).ne;
         ne[dimension] += self.layout(sources[1]).ne[dimension];
         let id = self.node(ne, &sources);
-        self.kinds[id as usize] = CopyKind::Concat;
+        self.sketch.draft(id).tensor.op = Op::Concat;
         id
     }
 
@@ -141,11 +136,8 @@ impl Scene {
     }
 
     fn find(&self) -> Found {
-        let effects: Vec<Effect> = self.sketch.drafts.iter().map(|draft| draft.effect).collect();
-        let same_memory: Vec<TensorId> = (0..).take(self.kinds.len()).collect();
+        let same_memory: Vec<TensorId> = (0..).take(self.memory.len()).collect();
         let facts = Facts {
-            effects: &effects,
-            kinds: &self.kinds,
             writes: &self.writes,
             memory: &self.memory,
             same_memory: &same_memory,

@@ -30,8 +30,8 @@ fn flagged_producers_and_copies() {
 
 #[test]
 fn producers_that_write_more_than_their_result() {
-    for effect in [Effect::Sources(Slots::ALL), Effect::Anything, Effect::Nothing] {
-        left(Reason::Producer, |scene, [product, _, _]| scene.sketch.draft(product).effect = effect);
+    for op in [Op::Unknown, Op::Custom, Op::None] {
+        left(Reason::Producer, |scene, [product, _, _]| scene.sketch.draft(product).tensor.op = op);
     }
 }
 
@@ -157,7 +157,7 @@ fn memory_is_accessed_between() {
     .assert_left(Reason::Order);
     with(|scene, _| {
         let custom = scene.node([1, 1, 1, 1], &[]);
-        scene.sketch.draft(custom).effect = Effect::Anything;
+        scene.sketch.draft(custom).tensor.op = Op::Custom;
     })
     .assert_left(Reason::Order);
 }
@@ -211,20 +211,20 @@ fn place_depends_on_the_producer() {
 
 #[test]
 fn producer_reads_what_it_would_overwrite() {
-    let overlapping = |offset: Bytes, operation: Operation| {
+    let overlapping = |offset: Bytes, in_place: InPlace| {
         let mut scene = Scene::new();
         let cache = scene.cache([8, 4, 1, 1]);
         let read = scene.view(cache, offset, plain([8, 2, 1, 1]));
         let product = scene.node([8, 2, 1, 1], &[read]);
-        scene.sketch.draft(product).tensor.operation = operation;
+        scene.sketch.draft(product).tensor.in_place = in_place;
         let slots = scene.view(cache, 64, plain([8, 2, 1, 1]));
         scene.copy(product, slots);
         scene
     };
-    overlapping(32, Operation::Listed(Slots::ALL)).assert_left(Reason::Overlap);
-    overlapping(64, Operation::Other).assert_left(Reason::Overlap);
-    assert_eq!(overlapping(64, Operation::Listed(Slots::ALL)).find().removed.len(), 1);
-    assert_eq!(overlapping(0, Operation::Other).find().removed.len(), 1);
+    overlapping(32, InPlace::Listed(Slots::ALL)).assert_left(Reason::Overlap);
+    overlapping(64, InPlace::Never).assert_left(Reason::Overlap);
+    assert_eq!(overlapping(64, InPlace::Listed(Slots::ALL)).find().removed.len(), 1);
+    assert_eq!(overlapping(0, InPlace::Never).find().removed.len(), 1);
 }
 
 #[test]
@@ -281,11 +281,8 @@ fn graph_that_lists_a_tensor_twice_stays_as_it_is() {
     scene.copy(product, cache);
     let mut graph = scene.sketch.graph();
     graph.list_nodes([product]);
-    let effects: Vec<Effect> = scene.sketch.drafts.iter().map(|draft| draft.effect).collect();
-    let same_memory: Vec<TensorId> = (0..).take(effects.len()).collect();
+    let same_memory: Vec<TensorId> = (0..).take(scene.memory.len()).collect();
     let facts = Facts {
-        effects: &effects,
-        kinds: &scene.kinds,
         writes: &scene.writes,
         memory: &scene.memory,
         same_memory: &same_memory,

@@ -4,15 +4,16 @@
 //! Which products are fused depends on the device and on types too: here all those with the values of one token count.
 
 use super::{Candidate, Pattern, edges};
+use crate::graph::Op::{Add, AddId, Glu, Mul, MulMat, MulMatId, RmsNorm, Rope, SetRows, View};
 
 pub const PATTERNS: [Pattern; 7] = [
-    edges(&["MUL_MAT", "ADD", "MUL_MAT", "ADD", "GLU"], &[[1, 0, 0], [3, 0, 2]], is_of_one_token),
-    edges(&["MUL_MAT_ID", "ADD_ID", "MUL_MAT_ID", "ADD_ID", "GLU"], &[[1, 0, 0], [3, 0, 2]], is_of_one_token),
-    edges(&["MUL_MAT", "MUL_MAT", "GLU"], &[], is_of_one_token),
-    edges(&["MUL_MAT_ID", "MUL_MAT_ID", "GLU"], &[], is_of_one_token),
-    edges(&["RMS_NORM", "MUL", "ROPE", "VIEW", "SET_ROWS"], &[[1, 0, 0], [2, 0, 1], [3, 0, 2], [4, 0, 3]], |_| true),
-    edges(&["RMS_NORM", "MUL", "ROPE"], &[[1, 0, 0], [2, 0, 1]], |_| true),
-    edges(&["ROPE", "VIEW", "SET_ROWS"], &[[1, 0, 0], [2, 0, 1]], |_| true),
+    edges(&[MulMat, Add, MulMat, Add, Glu], &[[1, 0, 0], [3, 0, 2]], is_of_one_token),
+    edges(&[MulMatId, AddId, MulMatId, AddId, Glu], &[[1, 0, 0], [3, 0, 2]], is_of_one_token),
+    edges(&[MulMat, MulMat, Glu], &[], is_of_one_token),
+    edges(&[MulMatId, MulMatId, Glu], &[], is_of_one_token),
+    edges(&[RmsNorm, Mul, Rope, View, SetRows], &[[1, 0, 0], [2, 0, 1], [3, 0, 2], [4, 0, 3]], |_| true),
+    edges(&[RmsNorm, Mul, Rope], &[[1, 0, 0], [2, 0, 1]], |_| true),
+    edges(&[Rope, View, SetRows], &[[1, 0, 0], [2, 0, 1]], |_| true),
 ];
 
 /// Two products with one source, the values of one token, and a GLU of both.

@@ -3,14 +3,14 @@
 mod cuda;
 mod vulkan;
 
-use crate::graph::{Device, TensorId};
+use crate::graph::{Device, Op, TensorId};
 
 use super::nodes::Nodes;
 
 /// A sequence of operations that a backend computes by one kernel.
 pub struct Pattern {
-    /// ggml's names of the operations, in the order of execution.
-    pub ops: &'static [&'static str],
+    /// The operations, in the order of execution.
+    pub ops: &'static [Op],
     /// How they depend on each other.
     pub links: Links,
     /// The nodes, as bits, whose sources may have the memory of a result, if exactly that.
@@ -58,9 +58,9 @@ impl Candidate<'_> {
         self.nodes.sources(self.first + at).iter().take(2).copied().find(|&source| source != before)
     }
 
-    /// Returns ggml's description of the node at a position in the sequence.
-    pub fn desc(&self, at: usize) -> &str {
-        self.nodes.desc(self.first + at)
+    /// Returns `true` if the node at a position in the sequence has this description of ggml.
+    pub fn is(&self, at: usize, desc: &str) -> bool {
+        self.nodes.is(self.first + at, desc)
     }
 }
 
@@ -76,12 +76,12 @@ pub enum Links {
 const ALL: u16 = u16::MAX;
 
 /// A sequence of nodes that each read the one before.
-const fn chain(ops: &'static [&'static str], exact_aliases: u16, condition: Condition) -> Pattern {
+const fn chain(ops: &'static [Op], exact_aliases: u16, condition: Condition) -> Pattern {
     Pattern { ops, links: Links::Chain, exact_aliases, also_written: None, takes_scale: false, condition }
 }
 
 /// A sequence with these dependencies, whose sources must not have the memory of its result.
-const fn edges(ops: &'static [&'static str], edges: &'static [[usize; 3]], condition: Condition) -> Pattern {
+const fn edges(ops: &'static [Op], edges: &'static [[usize; 3]], condition: Condition) -> Pattern {
     Pattern { ops, links: Links::Edges(edges), exact_aliases: 0, also_written: None, takes_scale: false, condition }
 }
 

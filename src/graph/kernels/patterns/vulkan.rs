@@ -2,6 +2,10 @@
 //! device that can run all of them. Parameters of operations are not looked at: every ROPE counts as one whose mode the
 //! kernels know.
 
+use crate::graph::Op::{
+    self, Add, AddId, Argsort, Clamp, Cont, Cpy, Div, Dsv4HcPost, GetRows, Mul, MulMat, MulMatId, Permute, Reshape,
+    RmsNorm, Rope, Scale, SetRows, Sin, SoftMax, Sqr, Sqrt, SsmConv, SumRows, TopK, Unary, View,
+};
 use crate::graph::TensorId;
 
 use super::{ALL, Candidate, Condition, Links, Pattern, chain, edges};
@@ -9,7 +13,7 @@ use super::{ALL, Candidate, Condition, Links, Pattern, chain, edges};
 /// Sources of all nodes but the first may have the memory of the result.
 const BUT_FIRST: u16 = ALL - 1;
 
-const ADDS: [&str; 9] = ["ADD"; 9];
+const ADDS: [Op; 9] = [Add; 9];
 
 /// More experts than this are selected by single kernels.
 const MOST_EXPERTS: i64 = 512;
@@ -23,36 +27,32 @@ pub const PATTERNS: [Pattern; 31] = [
     adds(4),
     adds(3),
     adds(2),
-    chain(&["MUL_MAT", "ADD", "ADD"], BUT_FIRST, |found| is_biased(found, 1) && is_biased(found, 2)),
-    chain(&["MUL_MAT", "ADD"], BUT_FIRST, |found| is_biased(found, 1)),
-    chain(&["MUL_MAT_ID", "ADD_ID", "MUL"], BUT_FIRST, |found| is_expert_biased(found) && is_expert_scaled(found, 2)),
-    chain(&["MUL_MAT_ID", "ADD_ID"], BUT_FIRST, is_expert_biased),
-    chain(&["MUL_MAT_ID", "MUL"], BUT_FIRST, |found| is_expert_scaled(found, 1)),
-    edges(&["RMS_NORM", "MUL", "ROPE", "VIEW", "SET_ROWS"], &[[1, 0, 0], [2, 0, 1], [3, 0, 2], [4, 0, 3]], |found| {
+    chain(&[MulMat, Add, Add], BUT_FIRST, |found| is_biased(found, 1) && is_biased(found, 2)),
+    chain(&[MulMat, Add], BUT_FIRST, |found| is_biased(found, 1)),
+    chain(&[MulMatId, AddId, Mul], BUT_FIRST, |found| is_expert_biased(found) && is_expert_scaled(found, 2)),
+    chain(&[MulMatId, AddId], BUT_FIRST, is_expert_biased),
+    chain(&[MulMatId, Mul], BUT_FIRST, |found| is_expert_scaled(found, 1)),
+    edges(&[RmsNorm, Mul, Rope, View, SetRows], &[[1, 0, 0], [2, 0, 1], [3, 0, 2], [4, 0, 3]], |found| {
         is_rotated(found) && writes_rows(found, 2)
     }),
-    chain(&["RMS_NORM", "MUL", "ROPE"], BUT_FIRST, |found| is_scaled(found) && is_rotated(found)),
-    edges(&["SCALE", "UNARY", "SCALE", "DSV4_HC_POST"], &[[1, 0, 0], [2, 0, 1], [3, 2, 2]], |found| {
-        found.desc(1) == "SIGMOID"
-    }),
-    chain(&["RMS_NORM", "MUL", "ADD", "MUL"], ALL, |found| {
-        is_scaled(found) && is_added(found) && is_scaled_by_number(found)
-    }),
-    chain(&["RMS_NORM", "MUL", "ADD"], ALL, |found| is_scaled(found) && is_added(found)),
-    edges(&["RMS_NORM", "VIEW", "SET_ROWS"], &[[1, 0, 0], [2, 0, 1]], |found| writes_rows(found, 0)),
-    chain(&["RMS_NORM", "MUL"], ALL, is_scaled),
-    Pattern { exact_aliases: ALL, ..edges(&["UNARY", "MUL"], &[], is_gate) },
-    chain(&["SSM_CONV", "ADD", "UNARY"], BUT_FIRST, |found| has_channel_bias(found) && found.desc(2) == "SILU"),
-    chain(&["SSM_CONV", "UNARY"], BUT_FIRST, |found| found.desc(1) == "SILU"),
-    edges(&["ROPE", "VIEW", "SET_ROWS"], &[[1, 0, 0], [2, 0, 1]], |found| writes_rows(found, 0)),
-    chain(&["MUL", "SIN", "SQR", "MUL", "ADD"], ALL, is_snake),
+    chain(&[RmsNorm, Mul, Rope], BUT_FIRST, |found| is_scaled(found) && is_rotated(found)),
+    edges(&[Scale, Unary, Scale, Dsv4HcPost], &[[1, 0, 0], [2, 0, 1], [3, 2, 2]], |found| found.is(1, "SIGMOID")),
+    chain(&[RmsNorm, Mul, Add, Mul], ALL, |found| is_scaled(found) && is_added(found) && is_scaled_by_number(found)),
+    chain(&[RmsNorm, Mul, Add], ALL, |found| is_scaled(found) && is_added(found)),
+    edges(&[RmsNorm, View, SetRows], &[[1, 0, 0], [2, 0, 1]], |found| writes_rows(found, 0)),
+    chain(&[RmsNorm, Mul], ALL, is_scaled),
+    Pattern { exact_aliases: ALL, ..edges(&[Unary, Mul], &[], is_gate) },
+    chain(&[SsmConv, Add, Unary], BUT_FIRST, |found| has_channel_bias(found) && found.is(2, "SILU")),
+    chain(&[SsmConv, Unary], BUT_FIRST, |found| found.is(1, "SILU")),
+    edges(&[Rope, View, SetRows], &[[1, 0, 0], [2, 0, 1]], |found| writes_rows(found, 0)),
+    chain(&[Mul, Sin, Sqr, Mul, Add], ALL, is_snake),
     edges(
-        &["GET_ROWS", "PERMUTE", "CONT", "CPY", "RESHAPE", "ADD", "TOP_K"],
+        &[GetRows, Permute, Cont, Cpy, Reshape, Add, TopK],
         &[[1, 0, 0], [2, 0, 1], [4, 0, 3], [5, 0, 2], [5, 1, 4], [6, 0, 5]],
         |_| true,
     ),
     experts(
-        &["SOFT_MAX", "RESHAPE", "ARGSORT", "VIEW", "GET_ROWS", "RESHAPE", "SUM_ROWS", "CLAMP", "DIV", "RESHAPE"],
+        &[SoftMax, Reshape, Argsort, View, GetRows, Reshape, SumRows, Clamp, Div, Reshape],
         &[
             [1, 0, 0],
             [2, 0, 0],
@@ -70,7 +70,7 @@ pub const PATTERNS: [Pattern; 31] = [
         |found| selects(found, [0, 2, 4]),
     ),
     experts(
-        &["UNARY", "RESHAPE", "ADD", "ARGSORT", "VIEW", "GET_ROWS", "RESHAPE", "SUM_ROWS", "CLAMP", "DIV", "RESHAPE"],
+        &[Unary, Reshape, Add, Argsort, View, GetRows, Reshape, SumRows, Clamp, Div, Reshape],
         &[
             [1, 0, 0],
             [2, 0, 0],
@@ -86,13 +86,10 @@ pub const PATTERNS: [Pattern; 31] = [
             [10, 0, 9],
         ],
         4,
-        |found| found.desc(0) == "SIGMOID" && chooses(found, 0, 5),
+        |found| found.is(0, "SIGMOID") && chooses(found, 0, 5),
     ),
     experts(
-        &[
-            "UNARY", "SQRT", "RESHAPE", "ADD", "ARGSORT", "VIEW", "GET_ROWS", "RESHAPE", "SUM_ROWS", "CLAMP", "DIV",
-            "RESHAPE",
-        ],
+        &[Unary, Sqrt, Reshape, Add, Argsort, View, GetRows, Reshape, SumRows, Clamp, Div, Reshape],
         &[
             [1, 0, 0],
             [2, 0, 1],
@@ -109,16 +106,16 @@ pub const PATTERNS: [Pattern; 31] = [
             [11, 0, 10],
         ],
         5,
-        |found| found.desc(0) == "SOFTPLUS" && chooses(found, 0, 6),
+        |found| found.is(0, "SOFTPLUS") && chooses(found, 0, 6),
     ),
     experts(
-        &["SOFT_MAX", "RESHAPE", "ARGSORT", "VIEW", "GET_ROWS"],
+        &[SoftMax, Reshape, Argsort, View, GetRows],
         &[[1, 0, 0], [2, 0, 0], [3, 0, 2], [4, 0, 1], [4, 1, 3]],
         3,
         |found| selects(found, [0, 2, 4]),
     ),
     experts(
-        &["ARGSORT", "VIEW", "GET_ROWS", "RESHAPE", "SOFT_MAX", "RESHAPE"],
+        &[Argsort, View, GetRows, Reshape, SoftMax, Reshape],
         &[[1, 0, 0], [2, 1, 1], [3, 0, 2], [4, 0, 3], [5, 0, 4]],
         1,
         |found| selects(found, [4, 0, 2]),
@@ -139,7 +136,7 @@ const fn adds(count: usize) -> Pattern {
 
 /// A selection of experts, which writes their weights, and their numbers to the view at `also_written`.
 const fn experts(
-    ops: &'static [&'static str],
+    ops: &'static [Op],
     links: &'static [[usize; 3]],
     also_written: usize,
     condition: Condition,
@@ -246,7 +243,7 @@ fn is_gate(found: &Candidate<'_>) -> bool {
     let (from, to) = if first == gate { (operand, gate) } else { (gate, first) };
     let repeats = nodes.layout(to).ne.iter().zip(&nodes.layout(from).ne).all(|(to, from)| *from > 0 && to % from == 0);
     let has_rows = |source: TensorId| nodes.is_contiguous_from(source, 1);
-    matches!(found.desc(0), "GELU" | "SIGMOID" | "SILU" | "SOFTPLUS")
+    ["GELU", "SIGMOID", "SILU", "SOFTPLUS"].into_iter().any(|desc| found.is(0, desc))
         && (first == gate || found.source(1, 1) == Some(gate))
         && matches!(nodes.layout(gate).nb[0], 2 | 4)
         && nodes.same_type(gate, product)
@@ -289,7 +286,7 @@ fn chooses(found: &Candidate<'_>, scored: usize, chosen: usize) -> bool {
         && found.sources(scored) == 1
         && found.source(scored, 0).is_some_and(is_contiguous)
         && is_contiguous(found.id(found.len - 1))
-        && found.source(chosen, 0).is_some_and(|rows| nodes.facts.op(rows) == "RESHAPE")
+        && found.source(chosen, 0).is_some_and(|rows| nodes.graph.tensor(rows).op == Reshape)
 }
 
 /// A choice by the scores that GET_ROWS takes rows of, sorted by the ARGSORT at `sorted`.

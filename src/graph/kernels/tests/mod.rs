@@ -5,44 +5,23 @@ mod fusions;
 mod preferred;
 
 use crate::graph::tests::sketch::{List, Sketch};
-use crate::graph::{Address, BufferIndex, Device, Layout, Requests, TensorId};
+use crate::graph::{Address, BufferIndex, Device, Layout, Op, Requests, TensorId};
 use crate::placement::Bytes;
 
-use super::{KernelCosts, Kernels, TensorFacts, costs_at};
+use super::{KernelCosts, Kernels, costs_at};
 
 /// Bytes of every tensor with one row.
 const ROW: Bytes = 256;
 
-/// A graph with the names of its operations.
+/// A graph with the descriptions of its operations.
 struct Scene {
     sketch: Sketch,
-    ops: Vec<&'static str>,
-}
-
-impl TensorFacts for Scene {
-    fn op(&self, tensor: TensorId) -> &str {
-        match self.ops[tensor as usize] {
-            "SILU" | "SIGMOID" => "UNARY",
-            op => op,
-        }
-    }
-
-    fn desc(&self, tensor: TensorId) -> &str {
-        self.ops[tensor as usize]
-    }
-
-    fn layout(&self, tensor: TensorId) -> Layout {
-        self.sketch.drafts[tensor as usize].layout
-    }
-
-    fn nbytes(&self, tensor: TensorId) -> Bytes {
-        self.sketch.drafts[tensor as usize].nbytes
-    }
+    descs: Vec<&'static str>,
 }
 
 impl Scene {
     fn new() -> Self {
-        Self { sketch: Sketch::new(), ops: Vec::new() }
+        Self { sketch: Sketch::new(), descs: Vec::new() }
     }
 
     /// Adds a tensor of 64 numbers a row.
@@ -50,7 +29,11 @@ impl Scene {
         let id = self.sketch.add(list, ROW * rows, sources);
         let ne = [64, i64::try_from(rows).expect("few rows"), 1, 1];
         self.sketch.draft(id).layout = Layout { element: 0, ne, nb: [4, ROW, ROW * rows, ROW * rows] };
-        self.ops.push(op);
+        self.sketch.draft(id).tensor.op = match op {
+            "SILU" | "SIGMOID" => Op::Unary,
+            op => Op::named(op),
+        };
+        self.descs.push(op);
         id
     }
 
@@ -62,9 +45,15 @@ impl Scene {
         self.add(List::Nodes, op, 1, sources)
     }
 
+    fn nbytes(&self, tensor: TensorId) -> Bytes {
+        self.sketch.drafts[tensor as usize].nbytes
+    }
+
     fn kernels(&self, device: Device) -> Option<Kernels> {
         let (leafs, nodes) = (self.sketch.requests(List::Leafs), self.sketch.requests(List::Nodes));
-        Kernels::find(&self.sketch.graph(), Requests { leafs: &leafs, nodes: &nodes }, (0, device, 16), self)
+        Kernels::find(&self.sketch.graph(), Requests { leafs: &leafs, nodes: &nodes }, (0, device, 16), &|id| {
+            self.descs[id as usize].into()
+        })
     }
 
     /// Returns the costs on a Vulkan device where each tensor begins at an offset, by id; those without one have their
@@ -79,6 +68,6 @@ impl Scene {
             let (_, offset) = *offsets.iter().find(|(tensor, _)| *tensor == id)?;
             Some(Address { buffer: 0 as BufferIndex, chunk: 0, offset })
         };
-        costs_at(&kernels, &self.sketch.graph(), self, &address)
+        costs_at(&kernels, &self.sketch.graph(), &|id| self.nbytes(id), &address)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::graph::order::ReorderEffort;
 use crate::graph::tests::sketch::Sketch;
-use crate::graph::{Effect, Slots, TensorId};
+use crate::graph::{Op, TensorId};
 use crate::placement::Step;
 
 use super::{plan_in_order, reordered};
@@ -18,8 +18,8 @@ struct Training {
 }
 
 impl Training {
-    /// `effect` is that of an optimizer step: its sources are weight, gradient, moment and settings.
-    fn new(layers: u32, effect: Effect) -> Self {
+    /// `op` is that of an optimizer step: its sources are weight, gradient, both moments and settings.
+    fn new(layers: u32, op: Op) -> Self {
         let mut sketch = Sketch::new();
         let mut x = sketch.leaf(64);
         let settings = sketch.leaf(64);
@@ -36,8 +36,8 @@ impl Training {
         }
         for (&[weight, moment], &gradient) in weights.iter().zip(&gradients) {
             let step = sketch.copy(gradient, weight, GRADIENT);
-            sketch.draft(step).sources = vec![weight, gradient, moment, settings];
-            sketch.draft(step).effect = effect;
+            sketch.draft(step).sources = vec![weight, gradient, moment, moment, settings];
+            sketch.draft(step).tensor.op = op;
         }
         sketch.node(64, &[x]);
         let uses = (0..layers).map(|layer| (2 * layer + 1, 2 * layers + layer)).collect();
@@ -45,13 +45,10 @@ impl Training {
     }
 }
 
-/// The tensors that AdamW writes: weight and moment.
-const ADAMW: Effect = Effect::Sources(Slots::from_bits(0b0101));
-
 #[test]
 fn optimizer_steps_follow_the_last_uses_of_their_weights_however_far_away() {
     for layers in [3, 40, 300] {
-        let training = Training::new(layers, ADAMW);
+        let training = Training::new(layers, Op::OptStepAdamw);
         let found = reordered(&training.sketch, ReorderEffort::default());
         let given = u64::from(layers) * GRADIENT;
         assert!(found.before[0].lower_bound >= given && found.after[0].lower_bound <= GRADIENT + 4 * 64);
@@ -65,7 +62,7 @@ fn optimizer_steps_follow_the_last_uses_of_their_weights_however_far_away() {
 
 #[test]
 fn steps_that_may_write_their_settings_stay_in_their_order() {
-    let training = Training::new(5, Effect::Sources(Slots::ALL));
+    let training = Training::new(5, Op::Unknown);
     let found = reordered(&training.sketch, ReorderEffort::default());
     let steps: Vec<Step> = found.order.iter().copied().filter(|step| (10..15).contains(step)).collect();
     assert_eq!(steps, [10, 11, 12, 13, 14]);
@@ -73,7 +70,7 @@ fn steps_that_may_write_their_settings_stay_in_their_order() {
 
 #[test]
 fn step_waits_for_a_later_use_of_its_weight() {
-    let mut training = Training::new(4, ADAMW);
+    let mut training = Training::new(4, Op::OptStepAdamw);
     // The last node but one of the backward pass uses the first weight.
     let weight = training.sketch.drafts[training.sketch.drafts.len() - 5].sources[0];
     let late = training.sketch.drafts.len() - 6;
@@ -86,7 +83,7 @@ fn step_waits_for_a_later_use_of_its_weight() {
 
 #[test]
 fn last_node_stays_the_last() {
-    let mut training = Training::new(4, ADAMW);
+    let mut training = Training::new(4, Op::OptStepAdamw);
     training.sketch.drafts.pop();
     let found = reordered(&training.sketch, ReorderEffort::default());
     assert_eq!(found.order.last(), Some(&11));

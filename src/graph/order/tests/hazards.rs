@@ -2,10 +2,10 @@
 
 use crate::graph::order::Hazards;
 use crate::graph::tests::sketch::Sketch;
-use crate::graph::{Effect, Slots, TensorId};
+use crate::graph::{Op, TensorId};
 use crate::testing::Random;
 
-use super::{effects, hazards, own_memory, pairs, random_graph, random_order};
+use super::{hazards, own_memory, pairs, random_graph, random_order};
 
 /// Returns whether the first two nodes may be swapped in a graph of two nodes that only read a leaf, the nodes of `add`
 /// between them, and a last node.
@@ -89,30 +89,30 @@ fn writes_to_different_memory_may_be_swapped() {
 
 #[test]
 fn step_of_an_optimizer_writes_its_sources() {
-    let with = |effect| {
+    let with = |op| {
         may_swap(|sketch, x| {
             let (weights, moments) = (external(sketch), external(sketch));
             let step = sketch.copy(x, weights, 64);
             sketch.draft(step).sources.push(moments);
-            sketch.draft(step).effect = effect;
+            sketch.draft(step).tensor.op = op;
             sketch.node(64, &[moments]);
         })
     };
-    assert!(with(Effect::Result));
-    assert!(!with(Effect::Sources(Slots::ALL)));
+    assert!(with(Op::Cpy));
+    assert!(!with(Op::Unknown));
 }
 
 #[test]
 fn node_that_may_do_anything_is_a_barrier() {
-    let with = |effect| {
+    let with = |op| {
         may_swap(|sketch, x| {
             sketch.node(64, &[x]);
             let custom = sketch.node(64, &[x]);
-            sketch.draft(custom).effect = effect;
+            sketch.draft(custom).tensor.op = op;
         })
     };
-    assert!(with(Effect::Result));
-    assert!(!with(Effect::Anything));
+    assert!(with(Op::Cpy));
+    assert!(!with(Op::Custom));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn external_tensors_may_alias() {
     assert!(hazards(&sketch).allow(&[1, 0, 2]));
     let mut memory = own_memory(&sketch);
     memory[same as usize] = cache;
-    assert!(!Hazards::new(&sketch.graph(), &effects(&sketch), &memory).allow(&[1, 0, 2]));
+    assert!(!Hazards::new(&sketch.graph(), &memory).allow(&[1, 0, 2]));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn node_that_is_listed_twice_keeps_its_order_with_readers() {
     sketch.node(64, &[twice]);
     let mut graph = sketch.graph();
     graph.list_nodes([twice, x]);
-    let hazards = Hazards::new(&graph, &effects(&sketch), &own_memory(&sketch));
+    let hazards = Hazards::new(&graph, &own_memory(&sketch));
     assert!(hazards.allow(&[0, 1, 2, 3]));
     for order in [[1, 0, 2, 3], [0, 2, 1, 3], [2, 1, 0, 3]] {
         assert!(!hazards.allow(&order), "{order:?}");

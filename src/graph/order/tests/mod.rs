@@ -10,25 +10,19 @@ use crate::graph::Effect;
 use crate::graph::order::{Hazards, ReorderEffort, Reordering, reorder};
 use crate::graph::tests::random::{random_sketch_of, retain_some};
 use crate::graph::tests::sketch::{List, Sketch};
-use crate::graph::{
-    BufferIndex, Graph, GraphPlan, Operation, Requests, Rules, Slots, TensorId, Workspace, plan, simulate,
-};
+use crate::graph::{BufferIndex, Graph, GraphPlan, Op, Requests, Rules, TensorId, Workspace, plan, simulate};
 use crate::placement::{Bytes, Problem, Step, lower_bound, validate};
 use crate::testing::Random;
 
 /// The rules that the model covers exactly.
 const RULES: Rules = Rules { concat: false, unread_inputs: false, inactive: false, ..Rules::ALL };
 
-fn effects(sketch: &Sketch) -> Vec<Effect> {
-    sketch.drafts.iter().map(|draft| draft.effect).collect()
-}
-
 fn own_memory(sketch: &Sketch) -> Vec<TensorId> {
     (0..).take(sketch.drafts.len()).collect()
 }
 
 fn hazards(sketch: &Sketch) -> Hazards {
-    Hazards::new(&sketch.graph(), &effects(sketch), &own_memory(sketch))
+    Hazards::new(&sketch.graph(), &own_memory(sketch))
 }
 
 fn reordered(sketch: &Sketch, effort: ReorderEffort) -> Reordering {
@@ -83,18 +77,17 @@ fn random_graph(random: &mut Random, most: u32) -> Sketch {
     for draft in &mut sketch.drafts {
         let is_node = draft.list == List::Nodes;
         if is_node && !markers && draft.tensor.is_marker() {
-            draft.tensor.operation = Operation::Other;
-            draft.effect = Effect::Result;
+            draft.tensor.set_op(Op::MulMat);
         }
-        if is_node && draft.effect == Effect::View && random.chance(40) {
-            draft.effect = Effect::Result;
+        if is_node && draft.tensor.op.is_view() && random.chance(40) {
+            draft.tensor.op = Op::Cpy;
         }
-        if is_node && draft.effect == Effect::Result {
-            draft.effect = match random.below(100) {
-                0 => Effect::Anything,
-                1..4 => Effect::Sources(Slots::ALL),
-                4..6 => Effect::Sources(Slots::FIRST),
-                _ => Effect::Result,
+        if is_node && draft.tensor.op.effect() == Effect::Result {
+            draft.tensor.op = match random.below(100) {
+                0 => Op::Custom,
+                1..4 => Op::Unknown,
+                4..6 => Op::OptStepSgd,
+                _ => draft.tensor.op,
             };
         }
     }
@@ -134,12 +127,12 @@ fn is_barrier(sketch: &Sketch, graph: &Graph, step: usize) -> bool {
     let tensor = graph.tensor(node);
     let is_named = graph.nodes()[..step].iter().any(|&earlier| graph.sources(earlier).contains(&node));
     let is_there = (tensor.external || is_named) && graph.sources(node).is_empty();
-    sketch.drafts[node as usize].effect == Effect::Anything || (tensor.is_marker() && !is_there)
+    sketch.drafts[node as usize].tensor.op.effect() == Effect::Anything || (tensor.is_marker() && !is_there)
 }
 
 fn share_memory(sketch: &Sketch, graph: &Graph, a: TensorId, b: TensorId) -> bool {
     let touches = |node: TensorId| -> Vec<(TensorId, bool)> {
-        let effect = sketch.drafts[node as usize].effect;
+        let effect = sketch.drafts[node as usize].tensor.op.effect();
         let looks = effect == Effect::Nothing || (effect == Effect::View && graph.tensor(node).view.is_some());
         let sources = graph.sources(node).iter();
         let sources = sources.enumerate().map(|(position, &id)| (graph.root(id), effect.writes_source(position)));

@@ -3,7 +3,7 @@
 use crate::graph::order::model::Model;
 use crate::graph::order::run::{Run, peaks_of};
 use crate::graph::tests::sketch::{BUFFER, List, Sketch};
-use crate::graph::{Operation, Rules};
+use crate::graph::{InPlace, Rules};
 use crate::placement::Step;
 use crate::testing::Random;
 
@@ -23,8 +23,8 @@ fn peaks_match_the_live_ranges_in_every_order() {
 fn peaks_match_the_live_ranges_with_retained_tensors() {
     let graph = |random: &mut Random, most: u32| {
         let mut sketch = random_retaining_graph(random, most);
-        let nodes = sketch.drafts.iter_mut().filter(|draft| matches!(draft.tensor.operation, Operation::Listed(_)));
-        nodes.for_each(|draft| draft.tensor.operation = Operation::Other);
+        let nodes = sketch.drafts.iter_mut().filter(|draft| matches!(draft.tensor.in_place, InPlace::Listed(_)));
+        nodes.for_each(|draft| draft.tensor.in_place = InPlace::Never);
         sketch
     };
     assert!(orders_with_peaks_of_live_ranges(graph) > 2000, "poor graphs");

@@ -71,7 +71,7 @@ impl<'a> Evaluation<'a> {
     /// Runs a node, and returns what its memory holds then.
     fn execute(&mut self, node: TensorId) -> u64 {
         let origin = self.origins[node as usize];
-        let effect = self.case.sketch.drafts[origin as usize].effect;
+        let effect = self.case.sketch.drafts[origin as usize].tensor.op.effect();
         let sources: Vec<TensorId> = self.graph.sources(node).to_vec();
         let read: Vec<u64> = sources.iter().map(|&source| if source == node { 0 } else { self.read(source) }).collect();
         match effect {

@@ -9,7 +9,7 @@ mod values;
 
 use crate::graph::order::Hazards;
 use crate::graph::tests::sketch::{List, Sketch};
-use crate::graph::{BufferIndex, Effect, Requests, Rules, TensorId};
+use crate::graph::{BufferIndex, Requests, Rules, TensorId};
 use crate::placement::Bytes;
 
 use super::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute};
@@ -29,17 +29,12 @@ impl Case {
     /// A graph in which no memory has two names, and each byte of a result is one operation.
     fn new(sketch: Sketch) -> Self {
         let count = sketch.drafts.len();
-        let work =
-            sketch.drafts.iter().map(|draft| if draft.effect == Effect::View { 0 } else { draft.size }).collect();
+        let work = sketch.drafts.iter().map(|draft| if draft.tensor.op.is_view() { 0 } else { draft.size }).collect();
         Self { sketch, same_memory: (0..).take(count).collect(), work, kept: vec![false; count] }
     }
 
-    fn effects(&self) -> Vec<Effect> {
-        self.sketch.drafts.iter().map(|draft| draft.effect).collect()
-    }
-
     fn hazards(&self) -> Hazards {
-        Hazards::new(&self.sketch.graph(), &self.effects(), &self.same_memory)
+        Hazards::new(&self.sketch.graph(), &self.same_memory)
     }
 
     fn given_bytes(&self, rules: Rules) -> Bytes {
@@ -55,9 +50,9 @@ impl Case {
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<Recomputation, NotRecomputed> {
         let (leafs, nodes) = (self.sketch.requests(List::Leafs), self.sketch.requests(List::Nodes));
-        let (graph, effects) = (self.sketch.graph(), self.effects());
+        let graph = self.sketch.graph();
         let Self { same_memory, work, kept, .. } = self;
-        let subject = Subject { graph: &graph, effects: &effects, same_memory, work, kept };
+        let subject = Subject { graph: &graph, same_memory, work, kept };
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: BufferIndex| self.sketch.drafts[id as usize].size;
         let (buffers, hazards) = (self.sketch.buffers_with(rules), self.hazards());

@@ -1,7 +1,7 @@
 //! Random training graphs: a forward pass, a loss, and a backward pass that reads the results of the forward pass.
 
 use crate::graph::tests::sketch::{BUFFER, List, Sketch};
-use crate::graph::{BufferSpec, Effect, Flags, Operation, Slots, TensorId};
+use crate::graph::{BufferSpec, Flags, InPlace, Op, Slots, TensorId};
 use crate::placement::Bytes;
 use crate::testing::Random;
 
@@ -110,16 +110,16 @@ impl<'r> Training<'r> {
     /// Chooses the properties of a node by its operation.
     fn vary(&mut self, node: TensorId) {
         let slots = [Slots::ALL, Slots::FIRST][self.random.below(2) as usize];
-        let operation = match self.random.below(10) {
-            0..4 => Operation::Listed(slots),
-            4 | 5 => Operation::RowByRow(slots),
-            6 => Operation::Copy,
-            _ => Operation::Other,
+        let in_place = match self.random.below(10) {
+            0..4 => InPlace::Listed(slots),
+            4 | 5 => InPlace::RowByRow(slots),
+            6 => InPlace::Copy,
+            _ => InPlace::Never,
         };
         let buffers = u32::try_from(self.sketch.buffers.len()).expect("few buffers");
         let buffer = self.random.below(buffers);
         let draft = self.sketch.draft(node);
-        (draft.tensor.operation, draft.buffer) = (operation, buffer);
+        (draft.tensor.in_place, draft.buffer) = (in_place, buffer);
         draft.tensor.external = self.random.chance(2);
         for (flag, percent) in [(Flags::OUTPUT, 4), (Flags::INPUT, 1), (PARAMETER, 1)] {
             if self.random.chance(percent) {
@@ -135,7 +135,7 @@ impl<'r> Training<'r> {
         let (offset, size) = if self.random.chance(60) { (0, all) } else { (all / 2, all / 2) };
         let view = self.sketch.view(root, offset, size);
         self.sketch.draft(view).sources = vec![viewed];
-        self.sketch.draft(view).tensor.operation = Operation::View;
+        self.sketch.draft(view).tensor.op = Op::View;
         if self.random.chance(3) {
             self.sketch.flag(view, Flags::OUTPUT);
         }
@@ -163,7 +163,7 @@ impl<'r> Training<'r> {
             return self.sketch.copy(source, root, size);
         }
         let node = self.sketch.node(64, &[source, written]);
-        self.sketch.draft(node).effect = Effect::Sources([Slots::ALL, Slots::SECOND][self.random.below(2) as usize]);
+        self.sketch.draft(node).tensor.op = [Op::Unknown, Op::OptStepSgd][self.random.below(2) as usize];
         node
     }
 
@@ -171,7 +171,7 @@ impl<'r> Training<'r> {
         let value = self.value();
         if self.random.chance(50) {
             let node = self.sketch.node(64, &[value]);
-            self.sketch.draft(node).effect = Effect::Anything;
+            self.sketch.draft(node).tensor.op = Op::Custom;
             return node;
         }
         self.sketch.marker(&[value]);
@@ -249,16 +249,15 @@ impl<'r> Training<'r> {
         node
     }
 
-    /// Adds an optimizer's step: it writes a weight and its moments, and shares settings with others.
+    /// Adds an optimizer's step: it writes a weight and its moments (here one), and shares settings with others.
     fn add_step(&mut self, gradient: TensorId, settings: TensorId) {
         let weights = self.weights.clone();
         let (weight, moment) = (self.pick(&weights), self.pick(&weights));
         let size = self.sketch.draft(weight).nbytes;
         let step = self.sketch.view(weight, 0, size);
         let draft = self.sketch.draft(step);
-        draft.sources = vec![weight, gradient, moment, settings];
-        draft.effect = Effect::Sources(Slots::from_bits(0b0101));
-        draft.tensor.operation = Operation::Other;
+        draft.sources = vec![weight, gradient, moment, moment, settings];
+        draft.tensor.set_op(Op::OptStepAdamw);
     }
 
     /// Copies a value of the forward pass to memory of the program, or to that of another value.

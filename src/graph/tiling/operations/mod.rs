@@ -3,15 +3,13 @@
 //! The tiles have the bits of the whole where the kernels of ggml take the path for a tile that they take for the whole.
 //! A tile begins at a multiple of [`NodeTiling::multiple`]; an operation or dimension that is missing here is never tiled.
 
-mod kind;
 mod matmul;
 mod needs;
 mod table;
 mod window;
 
-pub use kind::Kind;
+pub use crate::graph::{TileKind, Window};
 pub use needs::Needs;
-pub use window::Window;
 
 pub(super) use table::tiled;
 

@@ -2,7 +2,7 @@
 
 use crate::graph::{Graph, Layout, TensorId};
 
-use super::{Kind, MOST_SOURCES, Need, NodeTiling, Window, matmul};
+use super::{MOST_SOURCES, Need, NodeTiling, TileKind, Window, matmul};
 
 /// FLASH_ATTN_EXT takes tiles of queries from this many on.
 const FEWEST_QUERIES: i64 = 64;
@@ -15,11 +15,11 @@ struct Node<'g> {
 }
 
 /// Returns how `node` is tiled along a dimension of its result; `None` if it is not. Slices of views follow from the memory
-/// that they are views of, so a [`Kind::View`] is not tiled here.
-pub fn tiled(graph: &Graph, kind: Kind, node: TensorId, dimension: usize) -> Option<NodeTiling> {
+/// that they are views of, so a [`TileKind::View`] is not tiled here.
+pub fn tiled(graph: &Graph, kind: TileKind, node: TensorId, dimension: usize) -> Option<NodeTiling> {
     let (ids, result) = (graph.sources(node), graph.layout(node));
     // A cast has itself as its destination; copies into the memory of another tensor are not tiled.
-    let may_be_itself = |slot: usize| kind == Kind::Copy && slot > 0;
+    let may_be_itself = |slot: usize| kind == TileKind::Copy && slot > 0;
     let fits = ids.iter().enumerate().all(|(slot, &source)| (source == node) == may_be_itself(slot));
     if dimension > 3 || result.ne[dimension] < 2 || ids.is_empty() || !fits {
         return None;
@@ -65,41 +65,41 @@ fn mask_and_sinks<'l>(source: &Layout, others: &[&'l Layout], has_mask: Option<b
 }
 
 impl Node<'_> {
-    fn tiled(&self, kind: Kind) -> Option<NodeTiling> {
+    fn tiled(&self, kind: TileKind) -> Option<NodeTiling> {
         let Self { result, dimension, .. } = *self;
         let by_rows = dimension > 0;
         match (kind, self.sources) {
-            (Kind::Unary, [source]) if by_rows && source.ne == result.ne => Some(packed([Need::along(dimension)])),
-            (Kind::Binary, [first, second]) if first.ne == result.ne => {
+            (TileKind::Unary, [source]) if by_rows && source.ne == result.ne => Some(packed([Need::along(dimension)])),
+            (TileKind::Binary, [first, second]) if first.ne == result.ne => {
                 Some(strided([Need::along(dimension), self.broadcast(second, dimension)?]))
             }
-            (Kind::Gated, sources) if by_rows => {
+            (TileKind::Gated, sources) if by_rows => {
                 let fits = sources.iter().all(|source| source.ne[1..] == result.ne[1..]);
                 fits.then(|| packed(sources.iter().map(|_| Need::along(dimension))))
             }
-            (Kind::Copy, [source, others @ ..]) if source.ne == result.ne => {
+            (TileKind::Copy, [source, others @ ..]) if source.ne == result.ne => {
                 let destinations = others.iter().map(|_| Need::Itself);
                 let needs = [Need::along(dimension)].into_iter().chain(destinations);
                 // Quantized rows are written one after the other.
                 Some(NodeTiling { strided_result: source.element == result.element, ..strided(needs) })
             }
-            (Kind::MatMul, [first, second]) => matmul::tiled(result, [first, second], dimension),
-            (Kind::MatMulId, [experts, columns, ids]) => {
+            (TileKind::MatMul, [first, second]) => matmul::tiled(result, [first, second], dimension),
+            (TileKind::MatMulId, [experts, columns, ids]) => {
                 matmul::tiled_by_id(result, [experts, columns, ids], dimension)
             }
-            (Kind::SoftMax { same_slopes, has_mask }, [source, others @ ..]) if by_rows => {
+            (TileKind::SoftMax { same_slopes, has_mask }, [source, others @ ..]) if by_rows => {
                 self.soft_max(source, mask_and_sinks(source, others, has_mask)?, same_slopes)
             }
-            (Kind::Rows, [source]) if by_rows && source.ne[1..] == result.ne[1..] => {
+            (TileKind::Rows, [source]) if by_rows && source.ne[1..] == result.ne[1..] => {
                 Some(strided([Need::along(dimension)]))
             }
-            (Kind::RowsBack, [first, second]) if by_rows && first.ne == result.ne && second.ne == result.ne => {
+            (TileKind::RowsBack, [first, second]) if by_rows && first.ne == result.ne && second.ne == result.ne => {
                 Some(packed([Need::along(dimension); 2]))
             }
-            (Kind::FlashAttention { has_mask }, [query, _, _, others @ ..]) => {
+            (TileKind::FlashAttention { has_mask }, [query, _, _, others @ ..]) => {
                 self.flash_attention(query, mask_and_sinks(query, others, has_mask)?)
             }
-            (Kind::Rope, [source, positions, others @ ..]) if by_rows && source.ne == result.ne => {
+            (TileKind::Rope, [source, positions, others @ ..]) if by_rows && source.ne == result.ne => {
                 let positions = match dimension {
                     2 if positions.ne[0] == result.ne[2] => Need::along(0),
                     2 => return None,
@@ -108,20 +108,22 @@ impl Node<'_> {
                 let factors = others.iter().map(|_| Need::Whole);
                 Some(strided([Need::along(dimension), positions].into_iter().chain(factors)))
             }
-            (Kind::Im2col(window), [kernel, input]) => self.im2col(kernel, input, window),
-            (Kind::GetRows, [rows, indices]) if dimension == 1 && rows.ne[2] == 1 && rows.ne[3] == 1 => {
+            (TileKind::Im2col(window), [kernel, input]) => self.im2col(kernel, input, window),
+            (TileKind::GetRows, [rows, indices]) if dimension == 1 && rows.ne[2] == 1 && rows.ne[3] == 1 => {
                 (indices.ne[1] == 1 && indices.ne[2] == 1).then(|| strided([Need::Whole, Need::along(0)]))
             }
-            (Kind::Matrices, [source]) if dimension >= 2 && source.ne[2..] == result.ne[2..] => {
+            (TileKind::Matrices, [source]) if dimension >= 2 && source.ne[2..] == result.ne[2..] => {
                 Some(packed([Need::along(dimension)]))
             }
-            (Kind::Batches, [source]) if dimension == 3 && source.ne == result.ne => Some(strided([Need::along(3)])),
-            (Kind::Concat, [first, second]) if by_rows => {
+            (TileKind::Batches, [source]) if dimension == 3 && source.ne == result.ne => {
+                Some(strided([Need::along(3)]))
+            }
+            (TileKind::Concat, [first, second]) if by_rows => {
                 let extents = [first.ne[dimension], second.ne[dimension]];
                 let is_joined = extents != [result.ne[dimension]; 2];
                 (!is_joined).then(|| packed([Need::along(dimension); 2]))
             }
-            (Kind::Repeat, [source, ..]) if by_rows => {
+            (TileKind::Repeat, [source, ..]) if by_rows => {
                 let shape = self.sources[1..].iter().map(|_| Need::Whole);
                 Some(packed([self.broadcast(source, dimension)?].into_iter().chain(shape)))
             }

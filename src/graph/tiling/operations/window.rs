@@ -2,18 +2,7 @@
 
 use std::ops::Range;
 
-/// How the rows of a convolution's result follow from the rows of its input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Rows of the input from one row of the result to the next.
-    pub stride: i64,
-    /// Rows of zeros above the input.
-    pub padding: i64,
-    /// Rows from one row of the kernel to the next.
-    pub dilation: i64,
-    /// Rows of the kernel.
-    pub kernel: i64,
-}
+use super::Window;
 
 impl Window {
     /// Returns the window that is most likely, from the rows of the kernel, the input and the result. Enough for bytes:

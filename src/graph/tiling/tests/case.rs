@@ -2,13 +2,12 @@
 
 use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{
-    BufferIndex, BufferSpec, Effect, Flags, Layout, Operation, Requests, Rules, TensorId, View, Workspace, plan,
-    simulate,
+    BufferIndex, BufferSpec, Flags, Layout, Op, Requests, Rules, TensorId, View, Workspace, plan, simulate,
 };
 use crate::placement::{Bytes, validate};
 use crate::testing::Random;
 
-use super::super::{Kind, NotTiled, Subject, TiledGraph, TilingEffort, TilingLimits, tile};
+use super::super::{NotTiled, Subject, TileKind, TiledGraph, TilingEffort, TilingLimits, tile};
 
 /// Bytes of an element.
 pub const ELEMENT: Bytes = 4;
@@ -16,7 +15,7 @@ pub const ELEMENT: Bytes = 4;
 /// A graph to tile, with the fields that a sketch lacks.
 pub struct Case {
     pub sketch: Sketch,
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<TileKind>,
     pub kept: Vec<bool>,
     pub unsliced: Vec<bool>,
 }
@@ -30,7 +29,7 @@ impl Case {
         Self { sketch: Sketch::new(), kinds: Vec::new(), kept: Vec::new(), unsliced: Vec::new() }
     }
 
-    fn put(&mut self, id: TensorId, kind: Kind, layout: Layout) -> TensorId {
+    fn put(&mut self, id: TensorId, kind: TileKind, layout: Layout) -> TensorId {
         let draft = self.sketch.draft(id);
         let steps = layout.nb.iter().zip(&layout.ne).map(|(&nb, &ne)| nb * (ne.unsigned_abs() - 1));
         draft.nbytes = steps.sum::<Bytes>() + ELEMENT;
@@ -46,16 +45,17 @@ impl Case {
     pub fn leaf(&mut self, ne: [i64; 4]) -> TensorId {
         let id = self.sketch.leaf(ELEMENT);
         self.sketch.draft(id).tensor.external = true;
-        self.put(id, Kind::Other, packed(ne))
+        self.put(id, TileKind::Other, packed(ne))
     }
 
     /// A node with ggml's name of its operation.
     pub fn node(&mut self, name: &str, ne: [i64; 4], sources: &[TensorId]) -> TensorId {
         let id = self.sketch.node(ELEMENT, sources);
         let is_listed = ["ADD", "MUL", "UNARY", "SOFT_MAX", "SCALE"].contains(&name);
-        self.sketch.draft(id).tensor.operation = Operation::named(name, is_listed);
-        self.sketch.draft(id).effect = Effect::of(name);
-        self.put(id, Kind::named(name), packed(ne))
+        let tensor = &mut self.sketch.draft(id).tensor;
+        tensor.op = Op::named(name);
+        tensor.in_place = tensor.op.in_place(is_listed);
+        self.put(id, Op::named(name).tiles(), packed(ne))
     }
 
     pub fn layout(&self, id: TensorId) -> Layout {
@@ -74,7 +74,7 @@ impl Case {
         self.kinds.pop();
         self.kept.pop();
         self.unsliced.pop();
-        self.put(id, Kind::View, layout)
+        self.put(id, TileKind::View, layout)
     }
 
     pub fn reshape(&mut self, of: TensorId, ne: [i64; 4]) -> TensorId {
@@ -141,13 +141,11 @@ impl Case {
         let graph = self.sketch.graph();
         let (leafs, nodes) = self.requests();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let effects: Vec<Effect> = self.sketch.drafts.iter().map(|draft| draft.effect).collect();
         let nbytes: Vec<Bytes> = self.sketch.drafts.iter().map(|draft| draft.nbytes).collect();
         let roots: Vec<TensorId> = (0..).take(nbytes.len()).collect();
         let subject = Subject {
             graph: &graph,
             detached: None,
-            effects: &effects,
             same_memory: &roots,
             kinds: &self.kinds,
             nbytes: &nbytes,

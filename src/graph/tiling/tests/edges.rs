@@ -1,9 +1,9 @@
 //! Tensors that are never tiled, and graphs with nothing to tile.
 
-use crate::graph::{Effect, Flags, PlanError, Rules, TensorId};
+use crate::graph::{Flags, Op, PlanError, Rules, TensorId};
 use crate::placement::Bytes;
 
-use super::super::{Kind, NotTiled, Role, TilingLimits};
+use super::super::{NotTiled, Role, TileKind, TilingLimits};
 use super::case::{Case, ELEMENT};
 use super::values::assert_values;
 
@@ -100,10 +100,10 @@ fn operations_that_are_not_known_are_not_tiled() {
         let ne = case.ne(large);
         let user = case.node(name, ne, &[large]);
         // Not computed by the evaluation of values either.
-        case.sketch.draft(user).effect = Effect::of(name);
+        case.sketch.draft(user).tensor.op = Op::named(name);
         let found = case.tile(Rules::ALL, 0);
         assert!(found.tiled.iter().all(|tiled| tiled.tensor != large), "read by {name}, and tiled");
-        assert_eq!(case.kinds[user as usize], Kind::Other);
+        assert_eq!(case.kinds[user as usize], TileKind::Other);
     }
 }
 
@@ -138,15 +138,13 @@ fn tensors_that_are_listed_twice_are_refused() {
     let graph = case.sketch.graph();
     let mut twice = graph.clone();
     twice.list_nodes([large]);
-    let effects: Vec<Effect> = case.sketch.drafts.iter().map(|draft| draft.effect).collect();
     let (leafs, mut nodes) = case.requests();
     nodes.push(0);
-    let roots: Vec<TensorId> = (0..).take(effects.len()).collect();
+    let roots: Vec<TensorId> = (0..).take(case.kinds.len()).collect();
     let nbytes: Vec<Bytes> = case.sketch.drafts.iter().map(|draft| draft.nbytes).collect();
     let subject = super::super::Subject {
         graph: &twice,
         detached: None,
-        effects: &effects,
         same_memory: &roots,
         kinds: &case.kinds,
         nbytes: &nbytes,

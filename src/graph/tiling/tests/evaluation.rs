@@ -7,13 +7,13 @@ use std::collections::HashMap;
 
 use crate::graph::{Effect, Graph, Layout, TensorId};
 
-use super::super::{Kind, Window};
+use super::super::{TileKind, Window};
 use super::case::ELEMENT;
 
 /// The values in the memory of each root, by element.
 pub struct Values<'g> {
     graph: &'g Graph,
-    kinds: &'g [Kind],
+    kinds: &'g [TileKind],
     memory: HashMap<TensorId, Vec<Option<u64>>>,
 }
 
@@ -31,7 +31,7 @@ fn indices(ne: [i64; 4]) -> impl Iterator<Item = [i64; 4]> {
 
 impl<'g> Values<'g> {
     /// Computes all nodes. `seeds` has the number of each leaf.
-    pub fn of(graph: &'g Graph, kinds: &'g [Kind], effects: &[Effect], seeds: impl Fn(TensorId) -> u64) -> Self {
+    pub fn of(graph: &'g Graph, kinds: &'g [TileKind], seeds: impl Fn(TensorId) -> u64) -> Self {
         let mut values = Self { graph, kinds, memory: HashMap::new() };
         for (id, tensor) in (0..).zip(graph.tensors()) {
             if tensor.view.is_none() {
@@ -47,7 +47,7 @@ impl<'g> Values<'g> {
             }
         }
         for &node in graph.nodes() {
-            if effects[node as usize] == Effect::Result {
+            if graph.tensor(node).op.effect() == Effect::Result {
                 values.compute(node);
             }
         }
@@ -95,12 +95,12 @@ impl<'g> Values<'g> {
             self.read(sources[slot], index)
         };
         match self.kinds[node as usize] {
-            Kind::Unary => mix(1, self.read(sources[0], [i, j, k, l])),
-            Kind::Copy => self.read(sources[0], [i, j, k, l]),
-            Kind::Binary => mix(broadcast(0), broadcast(1)),
-            Kind::Gated => mix(self.read(sources[0], [i, j, k, l]), self.read(sources[1], [i, j, k, l])),
-            Kind::Rows => mix(row(0, [j, k, l]), self.read(sources[0], [i, j, k, l])),
-            Kind::SoftMax { has_mask, .. } => {
+            TileKind::Unary => mix(1, self.read(sources[0], [i, j, k, l])),
+            TileKind::Copy => self.read(sources[0], [i, j, k, l]),
+            TileKind::Binary => mix(broadcast(0), broadcast(1)),
+            TileKind::Gated => mix(self.read(sources[0], [i, j, k, l]), self.read(sources[1], [i, j, k, l])),
+            TileKind::Rows => mix(row(0, [j, k, l]), self.read(sources[0], [i, j, k, l])),
+            TileKind::SoftMax { has_mask, .. } => {
                 let sum = mix(row(0, [j, k, l]), self.read(sources[0], [i, j, k, l]));
                 let mask = |mask: &TensorId| {
                     let ne = self.graph.layout(*mask).ne;
@@ -113,17 +113,17 @@ impl<'g> Values<'g> {
                 let sum = mix(sum, mask_of.map_or(5, mask));
                 mix(sum, sinks.map_or(6, |sinks| self.read(*sinks, [k, 0, 0, 0])))
             }
-            Kind::MatMul => {
+            TileKind::MatMul => {
                 let (first, result) = (layout(0).ne, self.graph.layout(node).ne);
                 let of_first = [i, k / (result[2] / first[2]), l / (result[3] / first[3])];
                 mix(row(0, of_first), row(1, [j, k, l]))
             }
-            Kind::MatMulId => {
+            TileKind::MatMulId => {
                 let of_experts = (0..layout(0).ne[2]).fold(7, |sum, expert| mix(sum, row(0, [i, expert, 0])));
                 let id = self.read(sources[2], [j, k, 0, 0]);
                 mix(mix(of_experts, id), row(1, [j % layout(1).ne[1], k, 0]))
             }
-            Kind::Im2col(window) => self.window(node, window, [i, j, k, l]),
+            TileKind::Im2col(window) => self.window(node, window, [i, j, k, l]),
             kind => panic!("{kind:?} is not computed here"),
         }
     }

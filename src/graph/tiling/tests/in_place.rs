@@ -1,6 +1,6 @@
 //! Nodes that a program computes in place of their source.
 
-use crate::graph::{Effect, Flags, Graph, TensorId, View};
+use crate::graph::{Flags, Graph, TensorId, View};
 
 use super::super::detached;
 use super::case::Case;
@@ -19,9 +19,8 @@ fn computed(case: &mut Case) -> TensorId {
 }
 
 fn detached_graph(case: &Case) -> Graph {
-    let effects: Vec<Effect> = case.sketch.drafts.iter().map(|draft| draft.effect).collect();
     let given = case.sketch.graph();
-    detached(&given, &case.kinds, &effects).unwrap_or(given)
+    detached(&given, &case.kinds).unwrap_or(given)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::graph::{Flags, TensorId};
 use crate::testing::Random;
 
-use super::super::Kind;
+use super::super::TileKind;
 use super::case::Case;
 
 /// A graph of up to four such pieces, one after the other or side by side.
@@ -74,7 +74,7 @@ fn attention(random: &mut Random, case: &mut Case) -> TensorId {
         sources.push(case.leaf([heads, 1, 1, 1]));
     }
     let weights = case.node("SOFT_MAX", ne, &sources);
-    case.kinds[weights as usize] = Kind::SoftMax { same_slopes: random.chance(50), has_mask };
+    case.kinds[weights as usize] = TileKind::SoftMax { same_slopes: random.chance(50), has_mask };
     if random.chance(10) {
         case.node("UNARY", ne, &[scores]);
     }

@@ -1,9 +1,9 @@
 //! Tile graphs compute the values of the given ones, each element once.
 
-use crate::graph::{Effect, Flags, Rules, TensorId};
+use crate::graph::{Flags, Rules, TensorId};
 use crate::testing::Random;
 
-use super::super::{Kind, Origin, Role, TiledGraph};
+use super::super::{Origin, Role, TileKind, TiledGraph};
 use super::case::Case;
 use super::evaluation::Values;
 use super::random::random_case;
@@ -11,17 +11,15 @@ use super::random::random_case;
 /// Asserts that each given tensor that is in the tiling graph has its values there.
 pub fn assert_values(case: &Case, found: &TiledGraph) {
     let (given, draft) = (case.sketch.graph(), &found.draft);
-    let effects: Vec<Effect> = case.sketch.drafts.iter().map(|draft| draft.effect).collect();
-    let whole = Values::of(&given, &case.kinds, &effects, u64::from);
+    let whole = Values::of(&given, &case.kinds, u64::from);
     let seeds = |leaf: TensorId| u64::from(draft.known[leaf as usize].origin.tensor);
-    let (kinds, tiled_effects): (Vec<Kind>, Vec<Effect>) =
-        draft.known.iter().map(|known| (known.kind, known.effect)).unzip();
-    let tiled = Values::of(&draft.graph, &kinds, &tiled_effects, seeds);
+    let kinds: Vec<TileKind> = draft.known.iter().map(|known| known.kind).collect();
+    let tiled = Values::of(&draft.graph, &kinds, seeds);
     let mut compared = 0;
     // A live tile takes the operation of the tensor that it is a tile of.
     let tile = |(id, origin): (usize, Origin)| (origin.role == Role::Tile).then_some((id, origin.tensor as usize));
     for (id, tensor) in draft.origins().enumerate().filter_map(tile) {
-        let [own, given] = [draft.known[id].kind, case.kinds[tensor]].map(Kind::is_view);
+        let [own, given] = [draft.known[id].kind, case.kinds[tensor]].map(TileKind::is_view);
         assert_eq!(own, given, "a tile of {tensor} with another operation");
     }
     for (id, origin) in (0..).zip(draft.origins()) {

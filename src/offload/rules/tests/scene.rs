@@ -2,7 +2,7 @@
 
 use crate::graph::snapshot::{Snapshot, TensorInfo};
 use crate::graph::tests::sketch::{List, Sketch};
-use crate::graph::{Device, Flags, Operation, TensorId};
+use crate::graph::{Device, Flags, Op, TensorId};
 use crate::offload::rules::{
     Backend, BackendIndex, Backends, BufferType, BufferTypeIndex, PlacedGraph, TensorMemory, TypicalBackends, Usage,
 };
@@ -40,6 +40,7 @@ impl Scene {
 
     fn add(&mut self, id: TensorId, op: &str, memory: Option<TensorMemory>) -> TensorId {
         self.ops.push(op.to_owned());
+        self.sketch.draft(id).tensor.op = Op::named(op);
         self.names.push(format!("t{id}"));
         self.memory.push(memory);
         id
@@ -87,9 +88,6 @@ impl Scene {
     pub fn view(&mut self, op: &str, root: TensorId, size: Bytes, sources: &[TensorId]) -> TensorId {
         let id = self.sketch.view(root, 0, size);
         self.sketch.draft(id).sources = sources.to_vec();
-        if op == "VIEW" {
-            self.sketch.draft(id).tensor.operation = Operation::View;
-        }
         self.add(id, op, None)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::graph::Effect;
-use crate::graph::{Flags, GraphEdit, Operation, TensorId, View};
+use crate::graph::{Flags, GraphEdit, Op, TensorId, View};
 use crate::placement::Step;
 
 use super::super::case::Case;
@@ -75,7 +75,7 @@ fn recomputed(case: &Case<'_>, tensor: TensorId, step: Step, is_computed: bool) 
     if !is_computed {
         let filled = edit.tensor_mut(copy);
         filled.flags.0 &= !Flags::INPUT.0;
-        filled.operation = Operation::Other;
+        filled.set_op(Op::Unknown);
     }
     let mut copies = vec![(tensor, copy)];
     for &view in &case.uses.views[tensor as usize] {

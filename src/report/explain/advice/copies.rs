@@ -1,8 +1,8 @@
 //! Removes copies.
 
 use crate::graph::Effect;
-use crate::graph::copies::{CopyKind, CopyTarget, Facts, Found, Freedom, Storage, find};
-use crate::graph::{Flags, GraphEdit, Layout, Operation, Rules, Strides, TensorId, View};
+use crate::graph::copies::{CopyTarget, Facts, Found, Freedom, Storage, find};
+use crate::graph::{CopyKind, Flags, GraphEdit, Layout, Op, Rules, Strides, TensorId, View};
 use crate::placement::{Bytes, Step};
 
 use super::super::case::Case;
@@ -18,8 +18,8 @@ const SOURCES: usize = 8;
 pub fn try_no_copy(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
     let Candidate { tensor, .. } = candidate;
     let graph = &case.planned.snapshot.graph;
-    let op = case.planned.snapshot.tensors[tensor as usize].op.as_ref();
-    let &source = graph.sources(tensor).first().filter(|_| matches!(op, "CONT" | "CPY" | "DUP"))?;
+    let copies = graph.tensor(tensor).op.copies();
+    let &source = graph.sources(tensor).first().filter(|_| matches!(copies, Some(CopyKind::Into | CopyKind::Whole)))?;
     let [own, other] = [tensor, source].map(|id| graph.layout(id));
     let alike = own.element == other.element && own.ne == other.ne && source != tensor;
     if !alike || !can_be_read(case, tensor, other) || !is_unchanged(case, tensor, source) {
@@ -37,10 +37,9 @@ fn can_be_read(case: &Case<'_>, copy: TensorId, layout: &Layout) -> bool {
     let is_free = case.uses.views[copy as usize].is_empty() && case.uses.kept[copy as usize].is_none();
     let reads = |&step: &Step| {
         let node = graph.nodes()[step as usize];
-        let op = case.planned.snapshot.tensors[node as usize].op.as_ref();
+        let op = graph.tensor(node).op;
         let mut slots = graph.sources(node).iter().enumerate().filter(|&(_, &source)| source == copy);
-        case.uses.effects[node as usize] == Effect::Result
-            && slots.all(|(slot, _)| Strides::read_by(op, slot).allows(own, layout))
+        case.uses.effects[node as usize] == Effect::Result && slots.all(|(slot, _)| op.reads(slot).allows(own, layout))
     };
     is_free && case.uses.accesses[copy as usize].iter().all(reads)
 }
@@ -60,7 +59,7 @@ fn as_view(case: &Case<'_>, copy: TensorId, source: TensorId) -> Option<GraphEdi
     let mut edit = case.new_edit()?;
     let tensor = edit.tensor_mut(copy);
     tensor.view = Some(View { root: graph.root(source), offset });
-    tensor.operation = Operation::Other;
+    tensor.set_op(Op::Unknown);
     edit.set_layout(copy, *graph.layout(source));
     edit.set_sources(copy, &[source]);
     Some(edit)
@@ -69,8 +68,7 @@ fn as_view(case: &Case<'_>, copy: TensorId, source: TensorId) -> Option<GraphEdi
 /// Tries to remove all copies whose source can be computed where the copy goes. A file does not record which device
 /// external memory belongs to: it is assumed to be the CPU if the rules are those of the CPU.
 pub fn try_remove_copies(case: &Case<'_>) -> Vec<Tried> {
-    let tensors = &case.planned.snapshot.tensors;
-    if tensors.iter().all(|tensor| CopyKind::of(&tensor.op) == CopyKind::Other) {
+    if case.planned.snapshot.graph.tensors().iter().all(|tensor| tensor.op.copies().is_none()) {
         return Vec::new();
     }
     [Freedom::LiveRanges, Freedom::Owners, Freedom::Nothing]
@@ -88,7 +86,8 @@ pub fn try_remove_copies(case: &Case<'_>) -> Vec<Tried> {
 }
 
 fn removable(case: &Case<'_>, freedom: Freedom) -> Found {
-    let (graph, tensors) = (&case.planned.snapshot.graph, &case.planned.snapshot.tensors);
+    let graph = &case.planned.snapshot.graph;
+    let tensors = graph.tensors();
     let on_cpu = case.planned.allowed.iter().all(|&rules| rules == Rules::ALL);
     let ids = (0..).take(tensors.len());
     let memory = ids.clone().map(|id: TensorId| match graph.tensor(graph.root(id)).external {
@@ -96,18 +95,16 @@ fn removable(case: &Case<'_>, freedom: Freedom) -> Found {
         true => Storage::Buffer { start: (Bytes::from(id) + 1) << 38, cpu: on_cpu },
         false => Storage::Planned,
     });
-    let is_norm = |&source: &TensorId| tensors[source as usize].op.as_ref() == "RMS_NORM";
+    let is_norm = |&source: &TensorId| graph.tensor(source).op == Op::RmsNorm;
     let fused: Vec<u8> = ids
         .clone()
-        .map(|id| u8::from(tensors[id as usize].op.as_ref() == "MUL" && graph.sources(id).iter().any(is_norm)))
+        .map(|id| u8::from(graph.tensor(id).op == Op::Mul && graph.sources(id).iter().any(is_norm)))
         .collect();
     let writes = tensors.iter().zip(&fused).map(|(tensor, &fused)| {
-        let writes = Strides::written_by(&tensor.op);
+        let writes = tensor.op.writes();
         if fused > 0 { writes.min(Strides::Rows) } else { writes }
     });
     let facts = Facts {
-        effects: &case.uses.effects,
-        kinds: &tensors.iter().map(|tensor| CopyKind::of(&tensor.op)).collect::<Vec<_>>(),
         writes: &writes.collect::<Vec<_>>(),
         memory: &memory.collect::<Vec<_>>(),
         same_memory: case.planned.same_memory,

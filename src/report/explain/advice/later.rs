@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::graph::Effect;
-use crate::graph::{Flags, GraphEdit, Operation, TensorId};
+use crate::graph::{Flags, GraphEdit, Op, TensorId};
 use crate::placement::Step;
 
 use super::super::case::Case;
@@ -54,7 +54,7 @@ fn fill_before(case: &Case<'_>, tensor: TensorId, views: &[TensorId], user: Tens
     edit.list_before(user, &group);
     let filled = edit.tensor_mut(tensor);
     filled.flags.0 &= !Flags::INPUT.0;
-    filled.operation = Operation::Other;
+    filled.set_op(Op::Unknown);
     Some(edit)
 }
 

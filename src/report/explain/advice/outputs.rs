@@ -1,7 +1,7 @@
 //! Frees outputs early, and leaves out unused tensors.
 
 use crate::graph::Effect;
-use crate::graph::{Flags, GraphEdit, Operation, Tensor, TensorId};
+use crate::graph::{Flags, GraphEdit, Op, Tensor, TensorId};
 
 use super::super::case::Case;
 use super::super::change::Change;
@@ -36,7 +36,7 @@ pub fn try_no_output(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
 /// Lists a read of a tensor and its views by the program right before `node`, as a node that needs no memory.
 pub fn list_read(case: &Case<'_>, edit: &mut GraphEdit, tensor: TensorId, node: TensorId) {
     let read = edit.copy(tensor);
-    *edit.tensor_mut(read) = Tensor { operation: Operation::Other, external: true, ..Tensor::new() };
+    *edit.tensor_mut(read) = Tensor { op: Op::Unknown, external: true, ..Tensor::new() };
     edit.set_sources(read, &[case.uses.views[tensor as usize].as_slice(), &[tensor]].concat());
     edit.list_before(node, &[read]);
 }

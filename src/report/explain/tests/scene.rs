@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::graph::Effect;
 use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
 use crate::graph::tests::sketch::{BUFFER, Sketch};
-use crate::graph::{BufferSpec, Flags, Operation, Rules, TensorId};
+use crate::graph::{BufferSpec, Flags, Op, Rules, TensorId};
 use crate::placement::Bytes;
 use crate::report::explain::{
     Advice, BufferExplanation, DEFAULT_TRIALS, Explanation, LiveBlock, Peak, PlannedGraph, explain,
@@ -42,7 +42,9 @@ impl Scene {
     /// Adds a node with an operation that is not in ggml's list of those that may be computed in place.
     pub fn operation(&mut self, name: &'static str, size: Bytes, sources: &[TensorId]) -> TensorId {
         let id = self.sketch.node(size, sources);
-        self.sketch.draft(id).tensor.operation = Operation::named(name, false);
+        let tensor = &mut self.sketch.draft(id).tensor;
+        tensor.op = Op::named(name);
+        tensor.in_place = tensor.op.in_place(false);
         self.operations.insert(id, name);
         id
     }
@@ -71,15 +73,8 @@ impl Scene {
 
     fn tensor(&self, id: TensorId) -> TensorInfo {
         let draft = &self.sketch.drafts[id as usize];
-        let kind = if draft.effect == Effect::Nothing { "x" } else { "n" };
-        let op = self.operations.get(&id).copied().unwrap_or(match (draft.effect, draft.tensor.operation) {
-            (Effect::Nothing, _) => "NONE",
-            (Effect::View, _) => "VIEW",
-            (_, Operation::Concat) => "CONCAT",
-            (_, Operation::Listed(_)) => "ADD",
-            _ if draft.tensor.view.is_some() => "CPY",
-            _ => "MUL_MAT",
-        });
+        let kind = if draft.tensor.op.effect() == Effect::Nothing { "x" } else { "n" };
+        let op = self.operations.get(&id).copied().unwrap_or(draft.tensor.op.name());
         TensorInfo {
             id: u64::from(id),
             name: self.names.get(&id).cloned().unwrap_or_else(|| format!("{kind}{id}")),

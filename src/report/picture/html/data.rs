@@ -5,16 +5,15 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use crate::graph::Effect;
 use crate::graph::snapshot::Snapshot;
-use crate::report::picture::kinds::OperationKind;
+use crate::report::picture::kinds::KINDS;
 use crate::report::picture::scene::{BufferPicture, Scene, Span};
 use crate::report::picture::style::legend;
 use crate::report::picture::{DrawnGraph, Options};
 
 /// Serializes all graphs, safe inside `<script>`. The lines of the graphs are in the given order.
 pub fn lines(graphs: &[DrawnGraph<'_>], options: &Options<'_>) -> String {
-    let kinds = OperationKind::ALL.map(|kind| json!([kind.name(), kind.colour(), kind.ink()]));
+    let kinds = KINDS.map(|kind| json!([kind.name, kind.colour, kind.ink]));
     let heads: Vec<Value> = graphs.iter().map(head).collect();
     let compared = options.compared && graphs.len() == 2;
     let legend: Vec<Value> = legend().iter().map(|it| json!([it.key, it.drawing, it.text])).collect();
@@ -81,9 +80,9 @@ fn tensors(snapshot: &Snapshot) -> Value {
         "types": elements.texts,
         "name": snapshot.tensors.iter().map(|info| info.name.as_str()).collect::<Vec<_>>(),
         "op": op,
-        "kind": snapshot.tensors.iter().map(|info| OperationKind::of(&info.op) as u8).collect::<Vec<_>>(),
+        "kind": snapshot.graph.tensors().iter().map(|tensor| tensor.op.group() as u8).collect::<Vec<_>>(),
         // 1: the node only makes a view.
-        "makesView": snapshot.tensors.iter().map(|info| u8::from(Effect::of(&info.op) == Effect::View)).collect::<Vec<_>>(),
+        "makesView": snapshot.graph.tensors().iter().map(|tensor| u8::from(tensor.op.is_view())).collect::<Vec<_>>(),
         "type": element,
         "shape": ids.clone().map(shape).collect::<Vec<_>>(),
         "bytes": snapshot.tensors.iter().map(|info| info.nbytes).collect::<Vec<_>>(),

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use crate::graph::Op;
 use crate::graph::snapshot::TensorInfo;
 use crate::placement::{Bytes, Step};
-use crate::report::picture::kinds::OperationKind;
 use crate::report::picture::scene::{Sharing, Span};
 use crate::report::sizes::short;
 
@@ -76,7 +76,7 @@ impl<'a> Map<'a> {
         if span.sharing == Sharing::InPlace && has_notch(&area) {
             area.left += MARK;
         }
-        let (ink, is_at_peak) = (OperationKind::of(&info.op), self.is_at_peak(span));
+        let (ink, is_at_peak) = (Op::named(&info.op).group(), self.is_at_peak(span));
         Place { name: &info.name, size: span.size, ink, area, is_at_peak }
     }
 
@@ -97,7 +97,7 @@ impl<'a> Map<'a> {
         );
         match span.sharing {
             Sharing::Reserved => pen.rect(&format!("kept{thin}"), &area, &title),
-            _ => pen.rect(&format!("k{}{thin}", OperationKind::of(&info.op) as u8), &area, &title),
+            _ => pen.rect(&format!("k{}{thin}", Op::named(&info.op).group() as u8), &area, &title),
         }
         if span.sharing == Sharing::Inside {
             pen.rect("inside", &area, "");

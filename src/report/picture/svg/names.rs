@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
+use crate::graph::OpGroup;
 use crate::placement::Bytes;
-use crate::report::picture::kinds::OperationKind;
 use crate::report::sizes::{as_float, short};
 use crate::report::xml::{escaped, shortened};
 
@@ -26,7 +26,7 @@ const DISTANCE: f64 = 3.0;
 pub struct Place<'a> {
     pub name: &'a str,
     pub size: Bytes,
-    pub ink: OperationKind,
+    pub ink: OpGroup,
     pub area: Area,
     /// True if it is live at the peak.
     pub is_at_peak: bool,

@@ -3,10 +3,6 @@
 use crate::graph::Layout;
 
 /// Layouts that an operation can read or write; each kind includes those before it.
-///
-/// The tables are tested, not trusted: `c-tests/tests/heavy/written_layouts.c` and `read_layouts.c` run every operation of
-/// ggml's CPU backend in each of these layouts, and fail where one that [`Strides::written_by`] or [`Strides::read_by`]
-/// claims gives other bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strides {
     /// Its own memory, as ggml created it. Nothing is known of any other.
