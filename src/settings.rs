@@ -130,7 +130,7 @@ pub const SETTINGS: [Setting; 14] = [
         value: "WORDS",
         default: "caches",
         scope: Scope::LaterAllocators,
-        help: "what takes memory when it is used, not when it is made: caches or off",
+        help: "what takes memory when it is used, not when it is made: caches, compute, all or off",
     },
     Setting {
         key: Key::Verify,

@@ -1,5 +1,5 @@
 //! The process: `lastuse_version`, `lastuse_enabled`, `lastuse_last_error`, `lastuse_stats_report`; and its settings,
-//! `lastuse_set` and `lastuse_gallocr_set`.
+//! `lastuse_set` and `lastuse_gallocr_set`; and `lastuse_gallocr_trim`.
 
 use std::ffi::{CString, OsStr, c_char};
 
@@ -133,6 +133,23 @@ pub unsafe extern "C" fn lastuse_gallocr_set(
             AllocatorSetting::Rules(rules) => allocator.set_rules(&rules),
             AllocatorSetting::Effort(effort) => allocator.set_effort(effort),
         }
+        Ok(true)
+    })
+}
+
+/// Gives back the memory of an allocator that its latest graph does not need: pages of buffers of the CPU, whose addresses
+/// stay. Plans stay, and larger graphs take memory again. Returns false if lastuse has not created galloc.
+///
+/// # Safety
+/// `galloc` is a live allocator that no other thread uses. No graph is being computed in its buffers, and none but the one that
+/// was allocated last is computed or read before it is allocated again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_gallocr_trim(galloc: *mut ggml_gallocr) -> bool {
+    call("lastuse_gallocr_trim", |call| {
+        // SAFETY: NULL, or live and of this thread: see "# Safety".
+        let allocator = unsafe { call.allocator(galloc) }?;
+        // SAFETY: only the graph allocated last is used: see "# Safety".
+        unsafe { allocator.trim() };
         Ok(true)
     })
 }

@@ -257,6 +257,12 @@ pub type ggml_backend_buffer_get_usage = unsafe extern "C" fn(buffer: ggml_backe
 pub type ggml_backend_buffer_get_type = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_type_t;
 pub type ggml_backend_buffer_reset = unsafe extern "C" fn(buffer: ggml_backend_buffer_t);
 pub type ggml_backend_get_default_buffer_type = unsafe extern "C" fn(backend: ggml_backend_t) -> ggml_backend_buffer_type_t;
+pub type ggml_backend_tensor_set = unsafe extern "C" fn(
+    tensor: *mut ggml_tensor,
+    data: *const ::core::ffi::c_void,
+    offset: usize,
+    size: usize,
+);
 pub type ggml_backend_tensor_get = unsafe extern "C" fn(
     tensor: *const ggml_tensor,
     data: *mut ::core::ffi::c_void,

@@ -455,6 +455,7 @@ CASE(functions_of_a_process_without_lastuse_fail) {
     struct lastuse_gallocr_sizes sizes = { .struct_size = sizeof(sizes) };
     FAILS_WITH_FALSE(lastuse_gallocr_report, galloc, 0, &sizes);
     FAILS_WITH_FALSE(lastuse_gallocr_set, galloc, "effort", "1");
+    FAILS_WITH_FALSE(lastuse_gallocr_trim, galloc);
     FAILS_WITH_FALSE(lastuse_set, "effort", "1");
     FAILS_WITH_FALSE(ggml_gallocr_reserve, ggml_gallocr_new(a_full_type()), a_graph());
 }

@@ -2,6 +2,7 @@
 
 use crate::ggml::bindings::ggml_backend_buffer;
 use crate::ggml::live::buffers::{Buffer, BufferType};
+use crate::ggml::live::surplus::note_freed;
 use crate::ggml::observe::verify::note_buffer_freed;
 use crate::ggml::refusal::Refusal;
 use crate::graph::{Address, BufferPlan};
@@ -38,6 +39,14 @@ impl Chunks {
     /// Resets all chunks, as backends require before tensors are initialized anew.
     pub fn reset(&self) {
         self.all().for_each(Buffer::reset);
+    }
+
+    /// Returns the chunk of a buffer that has one.
+    pub fn only(&self, buffer: usize) -> Option<&Buffer> {
+        match self.of_buffers[buffer].as_deref() {
+            Some([chunk]) => Some(chunk),
+            _ => None,
+        }
     }
 
     /// The chunk that `address` lies in.
@@ -79,6 +88,7 @@ impl Chunks {
     fn free(&mut self, buffer: usize) {
         for chunk in self.of_buffers[buffer].take().into_iter().flatten() {
             note_buffer_freed(chunk.as_ptr().addr());
+            note_freed(&chunk);
         }
     }
 

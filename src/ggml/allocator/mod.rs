@@ -5,6 +5,7 @@
 //! either, [`passes`] may change the graph, where the program's user asks for it. Then [`serve`] searches the [`plan_cache`]
 //! for a plan; if there is none, the [`planner`] reads and plans the graph with the tensors to retain ([`retention`]) for the
 //! buffers ([`types`]), and the plan is cached. [`chunks`] of memory are allocated, [`assign`] writes addresses into tensors.
+//! Memory that later graphs do not need is given back ([`on_demand`]).
 //! After that, [`activity`] reports the work, also to the accounting of the process.
 //!
 //! - [`tag`]: what distinguishes an allocator of lastuse from ggml's own
@@ -19,6 +20,7 @@ mod retention;
 mod kernels;
 mod planner;
 mod chunks;
+mod on_demand;
 mod plan_cache;
 mod orders;
 mod tiling;
@@ -46,6 +48,7 @@ use crate::graph::{BufferPlan, RuleSetting};
 use crate::placement::{Bytes, Effort};
 use activity::{Activity, Required};
 use chunks::Chunks;
+use on_demand::Demand;
 use passes::Passes;
 use plan_cache::PlanCache;
 use planner::{Kept, Planner};
@@ -62,6 +65,7 @@ pub struct Allocator {
     tag: Tag,
     planner: Planner,
     chunks: Chunks,
+    demand: Demand,
     /// Requirements of the latest plan for each buffer.
     required: Vec<Required>,
     plans: PlanCache,
@@ -101,6 +105,7 @@ impl Allocator {
             tag: Tag::new(),
             planner,
             chunks: Chunks::none(buffers),
+            demand: Demand::new(&settings, buffers),
             required: vec![Required::default(); buffers],
             plans: PlanCache::none(),
             passes: Passes::new(&settings, activity.are_events_requested()),
@@ -217,9 +222,10 @@ impl Allocator {
     /// # Safety
     /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
     pub unsafe fn allocate(&mut self, graph: NonNull<ggml_cgraph>) -> Result<(), Refusal> {
-        // A program that has reserved nothing, and allocates its own graph, uses no scheduler.
         // SAFETY: live, and used by no other thread: see "# Safety".
-        if self.plans.is_empty() && unsafe { GraphRef::is_whole(graph) } {
+        let is_whole = unsafe { GraphRef::is_whole(graph) };
+        // A program that has reserved nothing, and allocates its own graph, uses no scheduler.
+        if self.plans.is_empty() && is_whole {
             self.note_direct_use();
         }
         if let Some(passes) = &mut self.passes {
@@ -231,7 +237,7 @@ impl Allocator {
         let clock = self.activity.clock();
         let done = self.serve(graph);
         self.activity.note_decision("allocate", clock, graph, &done);
-        done.map(|_| ())
+        done.map(|_| self.note_run(!is_whole))
     }
 
     /// Plans `graph` as it would be reserved and returns the bytes by id; neither the graph nor the chunks nor the plan

@@ -83,7 +83,7 @@ functions! {
         ggml_backend_buft_alloc_buffer_n ggml_backend_buft_get_alloc_size_n
         ggml_backend_buffer_get_usage ggml_backend_buffer_is_host ggml_backend_buffer_clear ggml_backend_tensor_memset
         ggml_backend_graph_compute ggml_graph_view
-        ggml_backend_tensor_get ggml_get_type_traits ggml_type_size
+        ggml_backend_tensor_get ggml_backend_tensor_set ggml_get_type_traits ggml_type_size
         ggml_backend_supports_op ggml_backend_supports_buft ggml_backend_offload_op
         ggml_backend_buft_is_meta ggml_backend_meta_alloc_ctx_tensors_from_buft
         ggml_backend_sched_graph_compute ggml_backend_sched_set_eval_callback ggml_backend_sched_get_n_backends

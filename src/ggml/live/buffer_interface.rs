@@ -3,10 +3,12 @@
 //! Where a function is, is found once for each ggml: in a small buffer of the CPU, the word behind the table is the buffer type,
 //! and a function is at a place of the table if ggml calls what was written to that place.
 
+use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::ggml::bindings::{ggml_backend_buffer, ggml_init_params, ggml_tensor};
+use crate::ggml::linking::functions::Functions;
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::runtime::Runtime;
@@ -17,13 +19,15 @@ pub type Free = unsafe extern "C" fn(*mut ggml_backend_buffer);
 pub type Clear = unsafe extern "C" fn(*mut ggml_backend_buffer, u8);
 /// Sets bytes of a tensor to a value: the tensor, the value, the offset of the first byte, and how many.
 pub type Memset = unsafe extern "C" fn(*mut ggml_backend_buffer, *mut ggml_tensor, u8, usize, usize);
+/// Sets bytes of a tensor: the tensor, the bytes, the offset of the first, and how many.
+pub type Set = unsafe extern "C" fn(*mut ggml_backend_buffer, *mut ggml_tensor, *const c_void, usize, usize);
 
 /// The numbers of functions in the tables of all known versions.
 const LENGTHS: std::ops::RangeInclusive<usize> = 9..=16;
 
 /// Where the first function is, which frees.
 const FREE: usize = 0;
-/// Where the function that sets bytes of a tensor is, if ggml has one.
+/// Where the function that sets bytes of a tensor to a value is, if ggml has one.
 const MEMSET: usize = 3;
 
 /// Bytes of the buffer that is looked at.
@@ -34,6 +38,7 @@ const PROBED: usize = 64;
 pub struct BufferInterface {
     clear: usize,
     has_memset: bool,
+    has_set: bool,
 }
 
 /// Functions that take the place of those of a buffer.
@@ -78,6 +83,19 @@ impl BufferInterface {
         }
         free
     }
+
+    /// Replaces the function that sets bytes of a tensor. Returns `false` if ggml's is not where it is expected.
+    ///
+    /// # Safety
+    /// As for [`BufferInterface::replace`].
+    pub unsafe fn replace_set(self, buffer: BufferRef, by: Set) -> bool {
+        if self.has_set {
+            let word = buffer.as_ptr().cast::<usize>().wrapping_add(MEMSET + usize::from(self.has_memset));
+            // SAFETY: a word of the table, as the probe has found.
+            unsafe { word.cast::<Set>().write(by) };
+        }
+        self.has_set
+    }
 }
 
 /// A small buffer of the CPU, freed when dropped.
@@ -93,7 +111,7 @@ impl Drop for Probed {
     }
 }
 
-/// The buffer for which one of the two functions below was called.
+/// The buffer for which one of the functions below was called.
 static CALLED_FOR: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" fn note_clear(buffer: *mut ggml_backend_buffer, _: u8) {
@@ -101,6 +119,16 @@ unsafe extern "C" fn note_clear(buffer: *mut ggml_backend_buffer, _: u8) {
 }
 
 unsafe extern "C" fn note_memset(buffer: *mut ggml_backend_buffer, _: *mut ggml_tensor, _: u8, _: usize, _: usize) {
+    CALLED_FOR.store(buffer.addr(), Ordering::Relaxed);
+}
+
+unsafe extern "C" fn note_set(
+    buffer: *mut ggml_backend_buffer,
+    _: *mut ggml_tensor,
+    _: *const c_void,
+    _: usize,
+    _: usize,
+) {
     CALLED_FOR.store(buffer.addr(), Ordering::Relaxed);
 }
 
@@ -124,20 +152,33 @@ impl Probed {
         // SAFETY: a live buffer.
         let call = || unsafe { clear(self.buffer.as_ptr(), 0) };
         let clear = (MEMSET + 1..length).find(|&at| self.is_called(at, note_clear as *const () as usize, call))?;
-        Some(BufferInterface { clear, has_memset: self.has_memset() })
+        let mut found = BufferInterface { clear, has_memset: false, has_set: false };
+        self.with_tensor(|tensor| {
+            let Functions { ggml_backend_tensor_memset, ggml_backend_tensor_set, .. } = &self.runtime.functions;
+            found.has_memset = ggml_backend_tensor_memset.is_some_and(|memset| {
+                // SAFETY: a live tensor with that many bytes.
+                self.is_called(MEMSET, note_memset as *const () as usize, || unsafe { memset(tensor, 0, 0, 4) })
+            });
+            found.has_set = ggml_backend_tensor_set.is_some_and(|set| {
+                let place = MEMSET + usize::from(found.has_memset);
+                // SAFETY: a live tensor with that many bytes, and as many to read.
+                let call = || unsafe { set(tensor, [0u8; 4].as_ptr().cast(), 0, 4) };
+                self.is_called(place, note_set as *const () as usize, call)
+            });
+        });
+        Some(found)
     }
 
-    /// Whether the function that sets bytes of a tensor is where it is expected.
-    fn has_memset(&self) -> bool {
+    /// Calls a function with a tensor in the buffer.
+    fn with_tensor(&self, call: impl FnOnce(*mut ggml_tensor)) {
         let functions = &self.runtime.functions;
-        let Some(memset) = functions.ggml_backend_tensor_memset else { return false };
         let mut memory = [0u128; 128];
         let params =
             ggml_init_params { mem_size: size_of_val(&memory), mem_buffer: memory.as_mut_ptr().cast(), no_alloc: true };
         // SAFETY: the memory outlives the context, which is freed below.
         let context = unsafe { (functions.ggml_init)(params) };
         if context.is_null() {
-            return false;
+            return;
         }
         // SAFETY: the context has room for a tensor; its number of F32 fits the buffer.
         let tensor = unsafe { (functions.ggml_new_tensor_1d)(context, 0, (PROBED / 8) as i64) };
@@ -145,11 +186,9 @@ impl Probed {
         let base = unsafe { (functions.ggml_backend_buffer_get_base)(self.buffer.as_ptr()) };
         // SAFETY: a tensor without memory, and the first address of a buffer that is large enough.
         unsafe { (functions.ggml_backend_tensor_alloc)(self.buffer.as_ptr(), tensor, base) };
-        // SAFETY: a live tensor with that many bytes.
-        let found = self.is_called(MEMSET, note_memset as *const () as usize, || unsafe { memset(tensor, 0, 0, 4) });
+        call(tensor);
         // SAFETY: the context was created above and is not used after this.
         unsafe { (functions.ggml_free)(context) };
-        found
     }
 
     /// Whether `call` calls `function` while it is at place `at` of the table.

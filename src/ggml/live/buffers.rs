@@ -231,7 +231,8 @@ impl Buffer {
         Some(filled)
     }
 
-    fn reference(&self) -> BufferRef {
+    /// Returns the buffer as a reference, which callers keep no longer than this value.
+    pub(super) fn reference(&self) -> BufferRef {
         // SAFETY: it lives as long as this value, and callers keep no copy.
         unsafe { BufferRef::from_non_null(self.buffer) }
     }

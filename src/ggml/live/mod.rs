@@ -5,7 +5,8 @@
 //! numbers tensors, [`operations`] lists what each operation allows, [`visited`] is what ggml has built a graph of,
 //! [`use_counts`] what backends fuse by. [`buffer_ref`] and [`buffers`] use ggml's functions for buffers and buffer
 //! types, [`owned`] lists the buffers of lastuse under a [`lock`], `remote_sizes` keeps sizes that servers were asked
-//! for.
+//! for. [`buffer_interface`] replaces functions of buffers, [`pages`] are given back to the system, [`surplus`] are those
+//! of compute buffers that graphs no longer need.
 
 pub mod tensor;
 pub mod tensor_mut;
@@ -23,3 +24,4 @@ mod remote_sizes;
 pub mod buffers;
 pub mod buffer_interface;
 pub mod pages;
+pub mod surplus;

@@ -15,7 +15,8 @@ fn page() -> usize {
 /// The addresses are writable memory for which [`is_private_and_anonymous`] has returned `true`, and no other thread uses it.
 pub unsafe fn clear(addresses: Range<usize>) {
     let whole = whole_pages(&addresses);
-    if whole.is_empty() || !give_back(&whole) {
+    // SAFETY: writable memory that no other thread uses, in which whole pages may become 0.
+    if whole.is_empty() || !unsafe { give_back(&whole) } {
         // SAFETY: writable memory that no other thread uses.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addresses.start).write_bytes(0, addresses.len()) };
         return;
@@ -32,9 +33,16 @@ fn whole_pages(addresses: &Range<usize>) -> Range<usize> {
     start..(addresses.end / page * page).max(start)
 }
 
-fn give_back(pages: &Range<usize>) -> bool {
-    // SAFETY: the caller of `clear` owns the memory; the call fails where it is not private memory of this process.
-    unsafe { libc::madvise(std::ptr::with_exposed_provenance_mut(pages.start), pages.len(), libc::MADV_DONTNEED) == 0 }
+/// Gives back the whole pages at these addresses, which are 0 when they are read again. Returns `false` if the system does not
+/// take them.
+///
+/// # Safety
+/// The addresses are memory for which [`is_private_and_anonymous`] has returned `true`, and its bytes are not needed.
+pub unsafe fn give_back(addresses: &Range<usize>) -> bool {
+    let pages = whole_pages(addresses);
+    let start = std::ptr::with_exposed_provenance_mut(pages.start);
+    // SAFETY: memory of this process, whose bytes are not needed: see "# Safety".
+    unsafe { libc::madvise(start, pages.len(), libc::MADV_DONTNEED) == 0 }
 }
 
 /// Whether the memory at these addresses is this process's alone and in no file, so that pages that were given back are 0 when

@@ -45,11 +45,13 @@ pub struct Settings {
 pub struct OnDemand {
     /// Buffers in which a program allocates the tensors of a context.
     pub caches: bool,
+    /// Compute buffers, which also give back what later graphs do not need.
+    pub compute: bool,
 }
 
 impl Default for OnDemand {
     fn default() -> Self {
-        Self { caches: true }
+        Self { caches: true, compute: false }
     }
 }
 
@@ -59,9 +61,11 @@ impl FromStr for OnDemand {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.trim() {
             "" => Ok(Self::default()),
-            "caches" | "all" => Ok(Self { caches: true }),
-            word if means_off(word) => Ok(Self { caches: false }),
-            word => Err(format!("{word:?} is unknown; expected caches, all or off")),
+            "caches" => Ok(Self { caches: true, compute: false }),
+            "compute" => Ok(Self { caches: false, compute: true }),
+            "all" => Ok(Self { caches: true, compute: true }),
+            word if means_off(word) => Ok(Self { caches: false, compute: false }),
+            word => Err(format!("{word:?} is unknown; expected caches, compute, all or off")),
         }
     }
 }
@@ -252,6 +256,22 @@ mod tests {
             let wrong = budget_of(text).expect_err(text);
             assert!(wrong.starts_with(&format!("{text:?} is not a budget; expected ")), "{wrong}");
         }
+    }
+
+    #[test]
+    fn each_kind_of_memory_is_on_demand_alone() {
+        let of = |text: &str| text.parse::<OnDemand>().map(|of| (of.caches, of.compute));
+        let expected = [
+            ("", (true, false)),
+            ("caches", (true, false)),
+            ("compute", (false, true)),
+            (" all ", (true, true)),
+            ("off", (false, false)),
+        ];
+        for (text, parts) in expected {
+            assert_eq!(of(text), Ok(parts), "{text:?}");
+        }
+        assert!(of("weights").is_err_and(|why| why.contains("is unknown; expected caches, compute, all or off")));
     }
 
     #[test]
