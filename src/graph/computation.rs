@@ -273,6 +273,15 @@ impl Graph {
         used
     }
 
+    /// Returns, by tensor, how often it is a source of a node.
+    pub fn use_counts(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.tensors.len()];
+        for &source in self.nodes.iter().flat_map(|&node| self.sources(node)) {
+            counts[source as usize] += 1;
+        }
+        counts
+    }
+
     /// Returns, by tensor, the first step that computes it.
     pub fn first_defs(&self) -> Vec<Option<Step>> {
         let mut defs = vec![None; self.tensors.len()];

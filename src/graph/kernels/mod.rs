@@ -7,12 +7,14 @@
 //!
 //! Each part uses only those above it in this list:
 //!
+//! - [`fusions`]: what the Vulkan backend runs as one kernel, also for its order of nodes
 //! - `nodes`: the nodes that a device computes in a row, with what fusions depend on
 //! - `patterns`: the sequences that each backend fuses
 //! - `sequences`: where they are in a graph
 //! - `replay`: which of them run as one kernel at given addresses, and where kernels wait
 //! - `prefer`: the placement of the same size that costs least
 
+pub mod fusions;
 mod nodes;
 mod patterns;
 mod sequences;

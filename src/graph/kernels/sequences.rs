@@ -56,11 +56,7 @@ impl Kernels {
             return None;
         }
         let patterns = patterns(device);
-        let mut uses = vec![0; graph.tensors().len()];
-        for &source in graph.nodes().iter().flat_map(|&node| graph.sources(node)) {
-            uses[source as usize] += 1;
-        }
-        let (uses, skips_inactive) = (&uses, graph.has_flag_compute());
+        let (uses, skips_inactive) = (&graph.use_counts(), graph.has_flag_compute());
         let runs = in_buffer(graph.nodes().len(), requests.nodes, buffer).into_iter();
         let run = |ids: &[TensorId]| Run::new(&Nodes { graph, desc, ids, uses, skips_inactive, alignment }, patterns);
         Some(Self { runs: runs.map(|range| run(&graph.nodes()[range])).collect(), has_barriers: has_barriers(device) })

@@ -7,7 +7,7 @@ use crate::graph::TensorId;
 use super::backends::{BackendIndex, Backends, BufferTypeIndex};
 use super::capabilities::{Capabilities, KeptUntil};
 use super::placed_graph::PlacedGraph;
-use super::vulkan_order::{uses, vulkan_order};
+use super::vulkan_order::vulkan_order;
 
 /// Operations that ggml's backends for GPUs leave to the CPU: functions of the program, and those that no published
 /// model needs.
@@ -127,7 +127,7 @@ impl Capabilities for TypicalBackends<'_> {
         if !is_vulkan {
             return Vec::new();
         }
-        let uses = self.uses.get_or_init(|| uses(self.placed));
+        let uses = self.uses.get_or_init(|| self.placed.graph().use_counts());
         vulkan_order(self.placed, uses, nodes, is_copied)
     }
 }

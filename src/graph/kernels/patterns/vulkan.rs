@@ -2,11 +2,9 @@
 //! device that can run all of them. Parameters of operations are not looked at: every ROPE counts as one whose mode the
 //! kernels know.
 
-use crate::graph::Op::{
-    self, Add, AddId, Argsort, Clamp, Cont, Cpy, Div, Dsv4HcPost, GetRows, Mul, MulMat, MulMatId, Permute, Reshape,
-    RmsNorm, Rope, Scale, SetRows, Sin, SoftMax, Sqr, Sqrt, SsmConv, SumRows, TopK, Unary, View,
-};
+use crate::graph::Op::{self, Add, AddId, Mul, MulMat, MulMatId, Reshape, RmsNorm, Rope, SsmConv, Unary};
 use crate::graph::TensorId;
+use crate::graph::kernels::fusions::{EXPERTS, GATES, Ops, SCALED_NORM, SELECTION, SNAKE, STREAM_GATE, WRITTEN_ROWS};
 
 use super::{ALL, Candidate, Condition, Links, Pattern, chain, edges};
 
@@ -32,27 +30,23 @@ pub const PATTERNS: [Pattern; 31] = [
     chain(&[MulMatId, AddId, Mul], BUT_FIRST, |found| is_expert_biased(found) && is_expert_scaled(found, 2)),
     chain(&[MulMatId, AddId], BUT_FIRST, is_expert_biased),
     chain(&[MulMatId, Mul], BUT_FIRST, |found| is_expert_scaled(found, 1)),
-    edges(&[RmsNorm, Mul, Rope, View, SetRows], &[[1, 0, 0], [2, 0, 1], [3, 0, 2], [4, 0, 3]], |found| {
+    edges(WRITTEN_ROWS[0], &[[1, 0, 0], [2, 0, 1], [3, 0, 2], [4, 0, 3]], |found| {
         is_rotated(found) && writes_rows(found, 2)
     }),
     chain(&[RmsNorm, Mul, Rope], BUT_FIRST, |found| is_scaled(found) && is_rotated(found)),
-    edges(&[Scale, Unary, Scale, Dsv4HcPost], &[[1, 0, 0], [2, 0, 1], [3, 2, 2]], |found| found.is(1, "SIGMOID")),
-    chain(&[RmsNorm, Mul, Add, Mul], ALL, |found| is_scaled(found) && is_added(found) && is_scaled_by_number(found)),
-    chain(&[RmsNorm, Mul, Add], ALL, |found| is_scaled(found) && is_added(found)),
-    edges(&[RmsNorm, View, SetRows], &[[1, 0, 0], [2, 0, 1]], |found| writes_rows(found, 0)),
-    chain(&[RmsNorm, Mul], ALL, is_scaled),
+    edges(STREAM_GATE, &[[1, 0, 0], [2, 0, 1], [3, 2, 2]], |found| found.is(1, "SIGMOID")),
+    chain(SCALED_NORM[2], ALL, |found| is_scaled(found) && is_added(found) && is_scaled_by_number(found)),
+    chain(SCALED_NORM[1], ALL, |found| is_scaled(found) && is_added(found)),
+    edges(WRITTEN_ROWS[1], &[[1, 0, 0], [2, 0, 1]], |found| writes_rows(found, 0)),
+    chain(SCALED_NORM[0], ALL, is_scaled),
     Pattern { exact_aliases: ALL, ..edges(&[Unary, Mul], &[], is_gate) },
     chain(&[SsmConv, Add, Unary], BUT_FIRST, |found| has_channel_bias(found) && found.is(2, "SILU")),
     chain(&[SsmConv, Unary], BUT_FIRST, |found| found.is(1, "SILU")),
-    edges(&[Rope, View, SetRows], &[[1, 0, 0], [2, 0, 1]], |found| writes_rows(found, 0)),
-    chain(&[Mul, Sin, Sqr, Mul, Add], ALL, is_snake),
-    edges(
-        &[GetRows, Permute, Cont, Cpy, Reshape, Add, TopK],
-        &[[1, 0, 0], [2, 0, 1], [4, 0, 3], [5, 0, 2], [5, 1, 4], [6, 0, 5]],
-        |_| true,
-    ),
+    edges(WRITTEN_ROWS[2], &[[1, 0, 0], [2, 0, 1]], |found| writes_rows(found, 0)),
+    chain(SNAKE, ALL, is_snake),
+    edges(SELECTION, &[[1, 0, 0], [2, 0, 1], [4, 0, 3], [5, 0, 2], [5, 1, 4], [6, 0, 5]], |_| true),
     experts(
-        &[SoftMax, Reshape, Argsort, View, GetRows, Reshape, SumRows, Clamp, Div, Reshape],
+        EXPERTS[0],
         &[
             [1, 0, 0],
             [2, 0, 0],
@@ -70,7 +64,7 @@ pub const PATTERNS: [Pattern; 31] = [
         |found| selects(found, [0, 2, 4]),
     ),
     experts(
-        &[Unary, Reshape, Add, Argsort, View, GetRows, Reshape, SumRows, Clamp, Div, Reshape],
+        EXPERTS[1],
         &[
             [1, 0, 0],
             [2, 0, 0],
@@ -89,7 +83,7 @@ pub const PATTERNS: [Pattern; 31] = [
         |found| found.is(0, "SIGMOID") && chooses(found, 0, 5),
     ),
     experts(
-        &[Unary, Sqrt, Reshape, Add, Argsort, View, GetRows, Reshape, SumRows, Clamp, Div, Reshape],
+        EXPERTS[2],
         &[
             [1, 0, 0],
             [2, 0, 1],
@@ -108,18 +102,8 @@ pub const PATTERNS: [Pattern; 31] = [
         5,
         |found| found.is(0, "SOFTPLUS") && chooses(found, 0, 6),
     ),
-    experts(
-        &[SoftMax, Reshape, Argsort, View, GetRows],
-        &[[1, 0, 0], [2, 0, 0], [3, 0, 2], [4, 0, 1], [4, 1, 3]],
-        3,
-        |found| selects(found, [0, 2, 4]),
-    ),
-    experts(
-        &[Argsort, View, GetRows, Reshape, SoftMax, Reshape],
-        &[[1, 0, 0], [2, 1, 1], [3, 0, 2], [4, 0, 3], [5, 0, 4]],
-        1,
-        |found| selects(found, [4, 0, 2]),
-    ),
+    experts(EXPERTS[3], &[[1, 0, 0], [2, 0, 0], [3, 0, 2], [4, 0, 1], [4, 1, 3]], 3, |found| selects(found, [0, 2, 4])),
+    experts(EXPERTS[4], &[[1, 0, 0], [2, 1, 1], [3, 0, 2], [4, 0, 3], [5, 0, 4]], 1, |found| selects(found, [4, 0, 2])),
 ];
 
 /// Several additions, whose operands all have one shape.
@@ -135,12 +119,7 @@ const fn adds(count: usize) -> Pattern {
 }
 
 /// A selection of experts, which writes their weights, and their numbers to the view at `also_written`.
-const fn experts(
-    ops: &'static [Op],
-    links: &'static [[usize; 3]],
-    also_written: usize,
-    condition: Condition,
-) -> Pattern {
+const fn experts(ops: Ops, links: &'static [[usize; 3]], also_written: usize, condition: Condition) -> Pattern {
     Pattern {
         also_written: Some(also_written),
         takes_scale: true,
@@ -243,7 +222,7 @@ fn is_gate(found: &Candidate<'_>) -> bool {
     let (from, to) = if first == gate { (operand, gate) } else { (gate, first) };
     let repeats = nodes.layout(to).ne.iter().zip(&nodes.layout(from).ne).all(|(to, from)| *from > 0 && to % from == 0);
     let has_rows = |source: TensorId| nodes.is_contiguous_from(source, 1);
-    ["GELU", "SIGMOID", "SILU", "SOFTPLUS"].into_iter().any(|desc| found.is(0, desc))
+    GATES.into_iter().any(|desc| found.is(0, desc))
         && (first == gate || found.source(1, 1) == Some(gate))
         && matches!(nodes.layout(gate).nb[0], 2 | 4)
         && nodes.same_type(gate, product)

@@ -9,21 +9,40 @@
 //!                             with the partners of their kernels; then the views that depend on these
 //! ```
 
-mod patterns;
 mod nodes;
 
 use std::collections::HashSet;
 
-use crate::graph::TensorId;
+use crate::graph::kernels::fusions::{EXPERTS, Ops, SCALED_NORM, SELECTION, SNAKE, STREAM_GATE, WRITTEN_ROWS};
+use crate::graph::{Op, TensorId};
 
 use super::capabilities::KeptUntil;
 use super::placed_graph::PlacedGraph;
 use nodes::Nodes;
-pub use nodes::uses;
-use patterns::{ADJACENT, APART, EXPERTS, GATE, KEPT, Pattern, REACH, SELECTION};
 
 /// How many nodes are looked at together.
 const WINDOW: usize = 20;
+
+/// How many positions behind a node its partners are searched for.
+const REACH: usize = 15;
+
+/// Sequences whose order is kept. Of [`EXPERTS`] and [`STREAM_GATE`], the inputs stay live until the last operation too, and
+/// none of [`SELECTION`] is moved.
+const KEPT: [Ops; 7] =
+    [SNAKE, SELECTION, SCALED_NORM[2], SCALED_NORM[1], WRITTEN_ROWS[0], WRITTEN_ROWS[1], WRITTEN_ROWS[2]];
+
+/// Pairs that are fused only if the second is the next node.
+const ADJACENT: [(Op, Op); 6] = [
+    (Op::MulMat, Op::Add),
+    (Op::MulMatId, Op::AddId),
+    (Op::MulMatId, Op::Mul),
+    (Op::Add, Op::Add),
+    (Op::SsmConv, Op::Add),
+    (Op::SsmConv, Op::Unary),
+];
+
+/// Pairs that are fused even if views are between them.
+const APART: [(Op, Op); 2] = [(Op::RmsNorm, Op::Mul), (Op::Unary, Op::Mul)];
 
 /// Puts the nodes of a split into the order in which the Vulkan backend runs them, and returns the tensors that it
 /// keeps live longer. `uses` are those of the graph; `is_copied` returns `true` for tensors that the split has copies
@@ -76,22 +95,22 @@ impl Order<'_> {
     }
 
     /// Returns `true` if a pattern begins at a position and none of its nodes is taken.
-    fn begins(&self, pattern: Pattern, at: usize) -> bool {
+    fn begins(&self, pattern: Ops, at: usize) -> bool {
         at + pattern.len() <= self.nodes.len()
             && (at..).zip(pattern).all(|(at, &op)| self.nodes.op(at) == op && !self.is_taken[at])
     }
 
     /// Takes the pattern that begins at the first position, if any does.
     fn keep_pattern(&mut self) -> bool {
-        let at_first = |pattern: &&Pattern| self.begins(pattern, self.first);
+        let at_first = |pattern: &&Ops| self.begins(pattern, self.first);
         let (pattern, last) = if let Some(&experts) = EXPERTS.iter().find(at_first) {
             let end = self.first + experts.len();
-            let is_scaled = end < self.nodes.len() && self.nodes.op(end) == "SCALE";
+            let is_scaled = end < self.nodes.len() && self.nodes.op(end) == Op::Scale;
             (experts, Some(if is_scaled { end } else { end - 1 }))
         } else if let Some(&kept) = KEPT.iter().find(at_first) {
             (kept, None)
-        } else if self.begins(GATE, self.first) {
-            (GATE, Some(self.first + GATE.len() - 1))
+        } else if self.begins(STREAM_GATE, self.first) {
+            (STREAM_GATE, Some(self.first + STREAM_GATE.len() - 1))
         } else {
             return false;
         };
@@ -128,16 +147,16 @@ impl Order<'_> {
                 self.take_partners(at, &mut set);
             }
         }
-        if set.last().is_some_and(|&last| self.nodes.op(last) != "ADD") {
+        if set.last().is_some_and(|&last| self.nodes.op(last) != Op::Add) {
             self.take_views(end, &mut set);
         }
         set.into_iter().for_each(|at| self.finish(at));
     }
 
     fn is_of_pattern(&self, at: usize) -> bool {
-        let begins = |pattern: &Pattern| self.begins(pattern, at);
+        let begins = |pattern: &Ops| self.begins(pattern, at);
         let is_inside = |offset: usize| at.checked_sub(offset).is_some_and(|start| self.begins(SELECTION, start));
-        EXPERTS.iter().chain(&KEPT).any(begins) || self.begins(GATE, at) || (0..SELECTION.len()).any(is_inside)
+        EXPERTS.iter().chain(&KEPT).any(begins) || self.begins(STREAM_GATE, at) || (0..SELECTION.len()).any(is_inside)
     }
 
     /// Returns `true` if a node that is not taken must run before another one, and both are not one kernel.
@@ -158,8 +177,8 @@ impl Order<'_> {
     fn take_partners(&mut self, at: usize, set: &mut Vec<usize>) {
         let (op, before) = (self.nodes.op(at), self.nodes.op(at - 1));
         let mut rotated = at;
-        if (before, op) == ("RMS_NORM", "MUL")
-            && let Some(rope) = self.partner(at, "ROPE", |found| {
+        if (before, op) == (Op::RmsNorm, Op::Mul)
+            && let Some(rope) = self.partner(at, Op::Rope, |found| {
                 self.nodes.sources(found).iter().skip(1).all(|&source| self.nodes.is_given(source))
             })
         {
@@ -170,10 +189,10 @@ impl Order<'_> {
         let second_is_ready =
             |found: usize| self.nodes.sources(found).get(1).is_some_and(|&other| self.is_ready(other));
         let partner = match (before, op) {
-            ("MUL_MAT_ID", "ADD_ID") => self.partner(at, "MUL", second_is_ready),
-            ("MUL_MAT", "ADD") => self.partner(at, "ADD", second_is_ready),
-            ("SSM_CONV", "ADD") => self.partner(at, "UNARY", |_| true),
-            (_, "UNARY") => self.product_with(at),
+            (Op::MulMatId, Op::AddId) => self.partner(at, Op::Mul, second_is_ready),
+            (Op::MulMat, Op::Add) => self.partner(at, Op::Add, second_is_ready),
+            (Op::SsmConv, Op::Add) => self.partner(at, Op::Unary, |_| true),
+            (_, Op::Unary) => self.product_with(at),
             _ => None,
         };
         if let Some(partner) = partner {
@@ -198,7 +217,7 @@ impl Order<'_> {
     }
 
     /// Returns the next node with this operation whose first source is the node at `at`.
-    fn partner(&self, at: usize, op: &str, suits: impl Fn(usize) -> bool) -> Option<usize> {
+    fn partner(&self, at: usize, op: Op, suits: impl Fn(usize) -> bool) -> Option<usize> {
         let is_partner =
             |&found: &usize| self.nodes.op(found) == op && self.nodes.is_first_source(found, at) && suits(found);
         self.reach(at).filter(|&found| !self.is_taken[found]).find(is_partner)
@@ -213,20 +232,20 @@ impl Order<'_> {
                 [first, second] if *second == unary => self.is_ready(*first),
                 _ => false,
             };
-            self.nodes.op(found) == "MUL" && is_other_ready && self.nodes.can_gate(at, found)
+            self.nodes.op(found) == Op::Mul && is_other_ready && self.nodes.can_gate(at, found)
         };
         self.reach(at).filter(|&found| !self.is_taken[found]).find(is_product)
     }
 
     /// Takes the view and the SET_ROWS by which the result of ROPE or RMS_NORM is written, if nothing is in their way.
     fn take_written_rows(&mut self, at: usize, set: &mut Vec<usize>) {
-        if !matches!(self.nodes.op(at), "ROPE" | "RMS_NORM") {
+        if !matches!(self.nodes.op(at), Op::Rope | Op::RmsNorm) {
             return;
         }
         let left = |found: &usize| !self.is_taken[*found];
-        let is_view = |&found: &usize| self.nodes.op(found) == "VIEW" && self.nodes.is_first_source(found, at);
+        let is_view = |&found: &usize| self.nodes.op(found) == Op::View && self.nodes.is_first_source(found, at);
         let Some(view) = self.reach(at).filter(left).find(is_view) else { return };
-        let writes = |&found: &usize| self.nodes.op(found) == "SET_ROWS" && self.nodes.is_first_source(found, view);
+        let writes = |&found: &usize| self.nodes.op(found) == Op::SetRows && self.nodes.is_first_source(found, view);
         let Some(rows) = self.reach(at).filter(|&found| found > view).filter(left).find(writes) else { return };
         let is_in_the_way = |between: usize| {
             !self.is_taken[between]

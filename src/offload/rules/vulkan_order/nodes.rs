@@ -1,9 +1,9 @@
 //! The inputs of the order of a split.
 
-use crate::graph::{Flags, TensorId};
+use crate::graph::kernels::fusions::GATES;
+use crate::graph::{Flags, Op, TensorId};
 
 use super::super::placed_graph::PlacedGraph;
-use super::patterns::{GATES_OF_PRODUCTS, is_empty};
 
 /// The nodes of a split before they are reordered.
 pub struct Nodes<'a> {
@@ -12,16 +12,6 @@ pub struct Nodes<'a> {
     is_copied: &'a dyn Fn(TensorId) -> bool,
     /// By tensor, how often it is a source of a node of the graph.
     uses: &'a [u32],
-}
-
-/// Returns how often each tensor is a source of a node.
-pub fn uses(placed: PlacedGraph<'_>) -> Vec<u32> {
-    let graph = placed.graph();
-    let mut uses = vec![0; graph.tensors().len()];
-    for &source in graph.nodes().iter().flat_map(|&node| graph.sources(node)) {
-        uses[source as usize] += 1;
-    }
-    uses
 }
 
 impl<'a> Nodes<'a> {
@@ -42,12 +32,12 @@ impl<'a> Nodes<'a> {
         self.ids[at]
     }
 
-    pub fn op(&self, at: usize) -> &'a str {
-        self.placed.op(self.ids[at])
+    pub fn op(&self, at: usize) -> Op {
+        self.placed.graph().tensor(self.ids[at]).op
     }
 
     pub fn is_empty(&self, at: usize) -> bool {
-        is_empty(self.op(at))
+        self.op(at).computes_nothing()
     }
 
     pub fn sources(&self, at: usize) -> &'a [TensorId] {
@@ -61,7 +51,7 @@ impl<'a> Nodes<'a> {
 
     /// Returns `true` if a source is computed by no node: a copy, a weight, a cache or an input.
     pub fn is_given(&self, source: TensorId) -> bool {
-        (self.is_copied)(source) || self.placed.op(source) == "NONE"
+        (self.is_copied)(source) || self.placed.graph().tensor(source).op == Op::None
     }
 
     /// Returns `true` if a node must run after an earlier one: it uses its result, or memory that both touch.
@@ -114,7 +104,7 @@ impl<'a> Nodes<'a> {
         };
         let is_alike = |id: TensorId| element(id) == element(unary_id);
         let (tiled, into) = if *first == unary_id { (other, unary_id) } else { (unary_id, *first) };
-        GATES_OF_PRODUCTS.contains(&tensors[unary_id as usize].desc.as_ref())
+        GATES.contains(&tensors[unary_id as usize].desc.as_ref())
             && is_alike(product_id)
             && is_alike(other)
             && self.has_packed_rows(other, element_size)
