@@ -210,6 +210,13 @@ impl Graph {
         self.layout_ids[one as usize] == self.layout_ids[other as usize]
     }
 
+    /// Returns `true` if a node may be computed where its source in this slot is, by its operation and the layouts. The rules
+    /// of the buffer ([`super::Rules::allow`]) and the live ranges decide whether it is.
+    #[inline]
+    pub fn may_write_over(&self, node: TensorId, slot: usize) -> bool {
+        self.tensor(node).in_place.may_write_over(slot) && self.same_layout(self.sources(node)[slot], node)
+    }
+
     /// Returns the leafs in the order of the graph.
     pub fn leafs(&self) -> &[TensorId] {
         &self.leafs

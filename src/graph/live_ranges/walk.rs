@@ -156,8 +156,8 @@ impl<S: Sizes + ?Sized> Walk<'_, S> {
 
     /// Returns an inactive node in place of a source, where ggml's own list of operations allows it and it fits.
     fn inactive_in_place(&mut self, node: TensorId, slot: usize, source: TensorId) -> Option<InactiveNode> {
-        let in_place = self.known.graph.tensor(node).in_place;
-        if !in_place.is_listed() || !in_place.may_write_over(slot) || !self.known.graph.same_layout(source, node) {
+        let graph = self.known.graph;
+        if !graph.tensor(node).in_place.is_listed() || !graph.may_write_over(node, slot) {
             return None;
         }
         let allocation = self.blocks.allocation(source).map(|allocation| (allocation.buffer, allocation.alloc_size));
@@ -224,11 +224,10 @@ const FUSED: Step = 8;
 /// which does not overlap with its sources. So this concerns the operations in ggml's list alone.
 #[cold]
 fn keep_fused_sources(graph: &Graph, is_retained: &[bool], blocks: &mut Blocks, node: TensorId, step: Step) {
-    let in_place = graph.tensor(node).in_place;
     let is_replaced = |(slot, &source): (usize, &TensorId)| {
-        is_retained[graph.root(source) as usize] && in_place.may_write_over(slot) && graph.same_layout(source, node)
+        is_retained[graph.root(source) as usize] && graph.may_write_over(node, slot)
     };
-    if !in_place.is_listed() || !graph.sources(node).iter().enumerate().any(is_replaced) {
+    if !graph.tensor(node).in_place.is_listed() || !graph.sources(node).iter().enumerate().any(is_replaced) {
         return;
     }
     let first = step.saturating_sub(FUSED);

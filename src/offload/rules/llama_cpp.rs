@@ -1,6 +1,6 @@
 //! The backends that llama.cpp assigns before it schedules a graph.
 
-use crate::graph::TensorId;
+use crate::graph::{Op, TensorId};
 
 use super::backends::BackendIndex;
 use super::capabilities::Capabilities;
@@ -34,7 +34,8 @@ pub fn llama_cpp_assignments<C: Capabilities>(
 /// "kqv_out-N", where it is computed without flash attention, for all batches.
 pub fn llama_cpp_host_attention(placed: PlacedGraph<'_>, host: BackendIndex) -> Vec<(TensorId, BackendIndex)> {
     let is_attention = |&node: &TensorId| {
-        placed.op(node) == "CONT" && is_of_layer(&placed.snapshot.tensors[node as usize].name, "kqv_out")
+        placed.graph().tensor(node).op == Op::Cont
+            && is_of_layer(&placed.snapshot.tensors[node as usize].name, "kqv_out")
     };
     placed.graph().nodes().iter().copied().filter(is_attention).map(|node| (node, host)).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use crate::graph::TensorId;
+use crate::graph::{Op, TensorId};
 
 use super::backends::{BackendIndex, Backends, BufferTypeIndex};
 use super::capabilities::{Capabilities, KeptUntil};
@@ -11,21 +11,21 @@ use super::vulkan_order::vulkan_order;
 
 /// Operations that ggml's backends for GPUs leave to the CPU: functions of the program, and those that no published
 /// model needs.
-const CPU_ONLY: [&str; 14] = [
-    "ADD_REL_POS",
-    "CUSTOM",
-    "DIAG_MASK_ZERO",
-    "FLASH_ATTN_BACK",
-    "GET_REL_POS",
-    "IM2COL_BACK",
-    "MAP_BINARY",
-    "MAP_CUSTOM1",
-    "MAP_CUSTOM2",
-    "MAP_CUSTOM3",
-    "MAP_UNARY",
-    "POOL_2D_BACK",
-    "WIN_PART",
-    "WIN_UNPART",
+const CPU_ONLY: [Op; 14] = [
+    Op::AddRelPos,
+    Op::Custom,
+    Op::DiagMaskZero,
+    Op::FlashAttnBack,
+    Op::GetRelPos,
+    Op::Im2colBack,
+    Op::MapBinary,
+    Op::MapCustom1,
+    Op::MapCustom2,
+    Op::MapCustom3,
+    Op::MapUnary,
+    Op::Pool2dBack,
+    Op::WinPart,
+    Op::WinUnpart,
 ];
 
 /// The batch from which backends of ggml offload an operation, unless `GGML_OP_OFFLOAD_MIN_BATCH` says otherwise.
@@ -91,10 +91,10 @@ impl<'a> TypicalBackends<'a> {
     /// Returns the number of rows that an operation treats alike.
     fn batch(&self, node: TensorId) -> u64 {
         let [_, rows, planes, volumes] = self.placed.graph().layout(node).ne.map(i64::unsigned_abs);
-        match self.placed.op(node) {
-            "GET_ROWS" => 0,
-            "MUL_MAT" => rows,
-            "MUL_MAT_ID" | "ROPE" | "ROPE_BACK" => planes,
+        match self.placed.graph().tensor(node).op {
+            Op::GetRows => 0,
+            Op::MulMat => rows,
+            Op::MulMatId | Op::Rope | Op::RopeBack => planes,
             _ => rows.saturating_mul(planes).saturating_mul(volumes),
         }
     }
@@ -103,7 +103,7 @@ impl<'a> TypicalBackends<'a> {
 impl Capabilities for TypicalBackends<'_> {
     fn supports_op(&self, backend: BackendIndex, tensor: TensorId) -> bool {
         self.is_cpu(backend)
-            || (CPU_ONLY.binary_search(&self.placed.op(tensor)).is_err()
+            || (!CPU_ONLY.contains(&self.placed.graph().tensor(tensor).op)
                 && !self.is_mixed_product(tensor)
                 && !self.reads_another_gpu(backend, tensor))
     }

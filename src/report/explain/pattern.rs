@@ -1,6 +1,6 @@
 //! The kind of a tensor by the nodes around it: scores of attention, logits, and others.
 
-use crate::graph::{Flags, TensorId};
+use crate::graph::{Flags, Op, TensorId};
 use crate::placement::Step;
 
 use super::case::Case;
@@ -31,7 +31,7 @@ impl<'c, 'a> Patterns<'c, 'a> {
         }
         let nodes = (0..).zip(snapshot.graph.nodes());
         let first_back =
-            |(step, &node): (Step, &TensorId)| snapshot.tensors[node as usize].op.ends_with("_BACK").then_some(step);
+            |(step, &node): (Step, &TensorId)| snapshot.graph.tensor(node).op.name().ends_with("_BACK").then_some(step);
         let backward = nodes.clone().find_map(first_back);
         Self { case, consumers, backward, has_flag_compute: snapshot.graph.has_flag_compute() }
     }
@@ -50,31 +50,32 @@ impl<'c, 'a> Patterns<'c, 'a> {
             return Some(Pattern::KeptForBackward { backward: self.case.node(backward) });
         }
         match self.op(id) {
-            op if op.starts_with("IM2COL") => Some(Pattern::Columns),
+            Op::Im2col | Op::Im2col3d | Op::Im2colBack => Some(Pattern::Columns),
             _ if self.is_attention_score(id) => Some(Pattern::AttentionScores),
             // A loss needs the logits of all tokens.
-            "MUL_MAT" if self.backward.is_none() => self.logits(id),
+            Op::MulMat if self.backward.is_none() => self.logits(id),
             _ => None,
         }
     }
 
-    fn op(&self, id: TensorId) -> &'c str {
-        &self.case.planned.snapshot.tensors[id as usize].op
+    fn op(&self, id: TensorId) -> Op {
+        self.case.planned.snapshot.graph.tensor(id).op
     }
 
     /// Returns whether a tensor is a product that becomes the operand of a softmax, such an operand, or the result, and the
     /// result is multiplied with the values. A softmax that selects experts is not.
     fn is_attention_score(&self, id: TensorId) -> bool {
-        let is_softmax = |id: TensorId| self.op(id) == "SOFT_MAX";
+        let is_softmax = |id: TensorId| self.op(id) == Op::SoftMax;
         let softmax = if is_softmax(id) {
             Some(id)
         } else {
-            let is_scored = ["MUL_MAT", "SCALE", "ADD", "SOFT_CAP", "UNARY", "DIAG_MASK_INF"].contains(&self.op(id));
-            let between = |op: &str| ["SCALE", "ADD", "UNARY", "DIAG_MASK_INF", "CONT"].contains(&op) || is_view(op);
+            let is_scored = [Op::MulMat, Op::Scale, Op::Add, Op::Unary, Op::DiagMaskInf].contains(&self.op(id));
+            let between =
+                |op: Op| [Op::Scale, Op::Add, Op::Unary, Op::DiagMaskInf, Op::Cont].contains(&op) || op.is_view();
             is_scored.then(|| self.reached(id, &is_softmax, &between)).flatten()
         };
-        let is_product = |id: TensorId| ["MUL_MAT", "OUT_PROD"].contains(&self.op(id));
-        let between = |op: &str| ["CONT", "CPY"].contains(&op) || is_view(op);
+        let is_product = |id: TensorId| [Op::MulMat, Op::OutProd].contains(&self.op(id));
+        let between = |op: Op| [Op::Cont, Op::Cpy].contains(&op) || op.is_view();
         softmax.is_some_and(|softmax| self.reached(softmax, &is_product, &between).is_some())
     }
 
@@ -91,7 +92,7 @@ impl<'c, 'a> Patterns<'c, 'a> {
             graph.tensor(id).flags.has(Flags::OUTPUT)
                 || (self.consumers[id as usize].is_empty() && self.case.uses.kept[id as usize] == Some(Kept::Unused))
         };
-        let between = |op: &str| ["SCALE", "UNARY", "MUL", "ADD"].contains(&op) || is_view(op);
+        let between = |op: Op| [Op::Scale, Op::Unary, Op::Mul, Op::Add].contains(&op) || op.is_view();
         let ends = is_output(id) || self.reached(id, &is_output, &between).is_some();
         (tokens > 1 && vocabulary >= 4 * width && ends).then_some(Pattern::Logits { tokens })
     }
@@ -101,7 +102,7 @@ impl<'c, 'a> Patterns<'c, 'a> {
         &self,
         from: TensorId,
         is_end: &dyn Fn(TensorId) -> bool,
-        between: &dyn Fn(&str) -> bool,
+        between: &dyn Fn(Op) -> bool,
     ) -> Option<TensorId> {
         let mut at = vec![from];
         for _ in 0..MAX_HOPS {
@@ -113,8 +114,4 @@ impl<'c, 'a> Patterns<'c, 'a> {
         }
         None
     }
-}
-
-fn is_view(op: &str) -> bool {
-    ["VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE"].contains(&op)
 }

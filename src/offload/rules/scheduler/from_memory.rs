@@ -1,6 +1,6 @@
 //! The first pass: backends that follow from memory that is there already.
 
-use crate::graph::{Flags, TensorId};
+use crate::graph::{Flags, Op, TensorId};
 
 use crate::offload::rules::backends::{BackendIndex, BufferTypeIndex};
 use crate::offload::rules::capabilities::Capabilities;
@@ -35,9 +35,9 @@ fn backend_of<C: Capabilities>(
     if draft.edit.tensor(tensor).flags.has(Flags::INPUT) {
         return Ok(Some(questions.backends.host()));
     }
-    let ignores_weights = match draft.placed.op(tensor) {
-        "ROPE" => true,
-        "FLASH_ATTN_EXT" => questions.options.version.attention_ignores_weights,
+    let ignores_weights = match draft.placed.graph().tensor(tensor).op {
+        Op::Rope => true,
+        Op::FlashAttnExt => questions.options.version.attention_ignores_weights,
         _ => false,
     };
     let mut sources = draft.edit.sources(tensor).iter();
