@@ -1,6 +1,7 @@
 // runs: ggml-0.26 ggml-0.9.5 ggml-0.28 LASTUSE_ON_DEMAND=all
-// Compute buffers of the CPU: pages beyond what later graphs need are given back after a number of runs, at unchanged addresses,
-// and every result is what it is with ggml's own allocator.
+// Compute buffers. Those of the CPU: pages beyond what later graphs need are given back after a number of runs, at unchanged
+// addresses. Those of devices: memory is taken for the graphs that are allocated, not for those that are reserved. Every result
+// is what it is with ggml's own allocator.
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -9,11 +10,13 @@
 #include <unistd.h>
 
 #include "cases.h"
+#include "computing.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "lastuse.h"
+#include "separate_backends.h"
 #include "splitmix.h"
 #include "upstream.h"
 
@@ -349,4 +352,182 @@ CASE(schedulers_of_several_threads) {
     for (int i = 0; i < 4; i++) {
         pthread_join(threads[i], NULL);
     }
+}
+
+// The scores of n rows with each other on the first of two backends, and what is made of them on the second.
+static struct run new_scores(ggml_backend_sched_t sched, const struct separate_backends * separate, int n) {
+    struct run run = { .ctx = no_alloc_context(MIB), .n = n };
+    run.graph      = ggml_new_graph_custom(run.ctx, NODES, false);
+    run.rows       = ggml_new_tensor_2d(run.ctx, GGML_TYPE_F32, WIDTH, n);
+    ggml_set_input(run.rows);
+    struct ggml_tensor * scores = ggml_mul_mat(run.ctx, run.rows, run.rows);
+    struct ggml_tensor * halved = ggml_scale(run.ctx, scores, 0.5f);
+    struct ggml_tensor * sums   = ggml_sum_rows(run.ctx, ggml_sqr(run.ctx, halved));
+    run.result                  = ggml_neg(run.ctx, sums);
+    ggml_set_output(run.result);
+    ggml_build_forward_expand(run.graph, run.result);
+    if (sched != NULL) {
+        ggml_backend_sched_set_tensor_backend(sched, scores, separate->backends[0]);
+        ggml_backend_sched_set_tensor_backend(sched, halved, separate->backends[0]);
+        ggml_backend_sched_set_tensor_backend(sched, sums, separate->backends[0]);
+        ggml_backend_sched_set_tensor_backend(sched, run.result, separate->backends[1]);
+    }
+    return run;
+}
+
+struct scheduled {
+    struct separate_backends separate;
+    ggml_backend_sched_t     sched;
+    ggml_backend_t           cpu;
+};
+
+static void reserve_scores(struct scheduled * it, int n) {
+    struct run run = new_scores(it->sched, &it->separate, n);
+    CHECK(ggml_backend_sched_reserve(it->sched, run.graph), "not reserved");
+    ggml_free(run.ctx);
+}
+
+// `it` must not be moved.
+static void init_scheduled(struct scheduled * it, bool parallel) {
+    separate_backends_init(&it->separate, 1);
+    it->cpu   = ggml_backend_cpu_init();
+    it->sched = ggml_backend_sched_new(it->separate.backends, it->separate.types, BACKENDS, 4 * NODES, parallel, false);
+    reserve_scores(it, PROMPT);
+}
+
+static void free_scheduled(struct scheduled * it) {
+    ggml_backend_sched_free(it->sched);
+    ggml_backend_free(it->cpu);
+    separate_backends_free(&it->separate);
+}
+
+static size_t held(struct scheduled * it) {
+    return ggml_backend_sched_get_buffer_size(it->sched, it->separate.backends[0]);
+}
+
+// Allocates and computes the scores of n rows, whose results are those of ggml's own allocator.
+static void compute_scores(struct scheduled * it, int n, uint64_t seed) {
+    struct run     wanted = new_scores(NULL, NULL, n);
+    ggml_gallocr_t galloc = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(upstream_ggml_gallocr_alloc_graph(galloc, wanted.graph), "not allocated");
+    set_random(wanted.rows, seed);
+    CHECK(ggml_backend_graph_compute(it->cpu, wanted.graph) == GGML_STATUS_SUCCESS, "not computed");
+
+    ggml_backend_sched_reset(it->sched);
+    struct run found = new_scores(it->sched, &it->separate, n);
+    CHECK(ggml_backend_sched_alloc_graph(it->sched, found.graph), "%d rows are not allocated", n);
+    // Twice: programs run a graph again without allocating it.
+    for (uint64_t again = 2; again-- > 0;) {
+        set_random(found.rows, seed + again);
+        CHECK(ggml_backend_sched_graph_compute(it->sched, found.graph) == GGML_STATUS_SUCCESS, "not computed");
+    }
+    float * values = malloc(2 * (size_t) n * sizeof(float));
+    ggml_backend_tensor_get(wanted.result, values, 0, (size_t) n * sizeof(float));
+    ggml_backend_tensor_get(found.result, values + n, 0, (size_t) n * sizeof(float));
+    CHECK(memcmp(values, values + n, (size_t) n * sizeof(float)) == 0, "%d rows differ", n);
+    free(values);
+    upstream_ggml_gallocr_free(galloc);
+    ggml_free(wanted.ctx);
+    ggml_free(found.ctx);
+}
+
+CASE(devices_take_memory_for_the_graphs_that_are_allocated) {
+    struct scheduled it;
+    init_scheduled(&it, false);
+    size_t all = (size_t) PROMPT * PROMPT * sizeof(float);
+    CHECK(held(&it) == 0, "%zu bytes for a reservation", held(&it));
+    compute_scores(&it, 4, 1);
+    CHECK(held(&it) > 0 && held(&it) < all / 20, "%zu bytes for four rows", held(&it));
+    compute_scores(&it, PROMPT / 4, 2);
+    CHECK(held(&it) < all / 4, "%zu bytes for a quarter", held(&it));
+    compute_scores(&it, PROMPT, 3);
+    CHECK(held(&it) >= all, "only %zu bytes for all rows", held(&it));
+    size_t most = held(&it);
+    compute_scores(&it, 1, 4);
+    compute_scores(&it, PROMPT, 5);
+    CHECK(held(&it) == most, "%zu bytes, not %zu", held(&it), most);
+    CHECK(it.separate.dummies[0].peak_bytes == most, "%zu bytes at once", it.separate.dummies[0].peak_bytes);
+    free_scheduled(&it);
+}
+
+CASE(buffers_grow_a_few_times) {
+    for (int parallel = 0; parallel < 2; parallel++) {
+        struct scheduled it;
+        init_scheduled(&it, parallel);
+        uint64_t state = 11;
+        int      grown = 0;
+        for (int i = 0; i < 300; i++) {
+            size_t before = held(&it);
+            compute_scores(&it, (int) (splitmix64(&state) % PROMPT) + 1, (uint64_t) i);
+            grown += held(&it) != before;
+        }
+        CHECK(grown >= 1 && grown <= 8, "%d growths", grown);
+        free_scheduled(&it);
+    }
+}
+
+// A device that has no more memory refuses the graph, and the next smaller one is computed.
+CASE(refused_growth_leaves_what_was_held) {
+    struct scheduled it;
+    init_scheduled(&it, false);
+    compute_scores(&it, PROMPT / 4, 1);
+    size_t before                   = held(&it);
+    it.separate.dummies[0].byte_cap = before + KIB;
+    ggml_backend_sched_reset(it.sched);
+    struct run run = new_scores(it.sched, &it.separate, PROMPT);
+    CHECK(!ggml_backend_sched_alloc_graph(it.sched, run.graph), "there is memory");
+    ggml_free(run.ctx);
+    CHECK(held(&it) == before, "%zu bytes, not %zu", held(&it), before);
+    ggml_backend_sched_reset(it.sched);
+    compute_scores(&it, PROMPT / 4, 2);
+    it.separate.dummies[0].byte_cap = SIZE_MAX;
+    compute_scores(&it, PROMPT, 3);
+    free_scheduled(&it);
+}
+
+CASE(reservations_after_small_graphs_give_device_memory_back) {
+    struct scheduled it;
+    init_scheduled(&it, false);
+    compute_scores(&it, PROMPT, 1);
+    size_t most = held(&it);
+    for (uint64_t i = 0; i < TOKENS; i++) {
+        compute_scores(&it, 1, i);
+    }
+    CHECK(held(&it) == most, "%zu bytes without a reservation", held(&it));
+    reserve_scores(&it, PROMPT);
+    compute_scores(&it, 1, 2);
+    CHECK(held(&it) < most / 20, "%zu bytes", held(&it));
+    compute_scores(&it, PROMPT, 3);
+    free_scheduled(&it);
+}
+
+// A scheduler that ends the program where it reserves again has all memory from the reservation on.
+CASE(schedulers_that_never_reserve_again_have_all_memory) {
+    CHECK(setenv("GGML_SCHED_DEBUG_REALLOC", "1", 1) == 0, "no room in the environment");
+    struct scheduled it;
+    init_scheduled(&it, false);
+    CHECK(held(&it) >= (size_t) PROMPT * PROMPT * sizeof(float), "only %zu bytes", held(&it));
+    for (int n = 1; n <= PROMPT; n *= 2) {
+        compute_scores(&it, n, (uint64_t) n);
+    }
+    free_scheduled(&it);
+}
+
+// A program that uses an allocator of several buffers itself never reserves again.
+CASE(reservations_without_a_scheduler_take_memory) {
+    struct separate_backends separate;
+    separate_backends_init(&separate, 1);
+    ggml_gallocr_t galloc = ggml_gallocr_new_n(separate.types, BACKENDS);
+    struct run     large  = new_scores(NULL, NULL, PROMPT);
+    int            ids[NODES] = { 0 };
+    CHECK(ggml_gallocr_reserve_n(galloc, large.graph, ids, ids), "not reserved");
+    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) >= (size_t) PROMPT * PROMPT * sizeof(float), "no memory is held");
+    for (int n = 1; n <= PROMPT; n *= 2) {
+        struct run run = new_scores(NULL, NULL, n);
+        CHECK(ggml_gallocr_alloc_graph(galloc, run.graph), "%d rows are not allocated", n);
+        ggml_free(run.ctx);
+    }
+    ggml_free(large.ctx);
+    ggml_gallocr_free(galloc);
+    separate_backends_free(&separate);
 }

@@ -137,8 +137,9 @@ pub unsafe extern "C" fn lastuse_gallocr_set(
     })
 }
 
-/// Gives back the memory of an allocator that its latest graph does not need: pages of buffers of the CPU, whose addresses
-/// stay. Plans stay, and larger graphs take memory again. Returns false if lastuse has not created galloc.
+/// Gives back the memory of an allocator that its latest graph does not need: pages of the CPU's own buffers, whose addresses
+/// stay, and memory of other buffer types at the next reservation. Plans stay, and larger graphs take memory again. Returns
+/// false if lastuse has not created galloc.
 ///
 /// # Safety
 /// `galloc` is a live allocator that no other thread uses. No graph is being computed in its buffers, and none but the one that

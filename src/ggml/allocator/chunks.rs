@@ -72,20 +72,39 @@ impl Chunks {
         })
     }
 
-    /// Replaces the chunks of a buffer. The old ones are freed first, so that both never exist at once.
+    /// Replaces the chunks of a buffer, by those of a `step` of growth if there is memory. The old ones are freed first, so
+    /// that both never exist at once.
     ///
     /// # Errors
-    /// [`Refusal::NoMemory`]; the buffer then has no chunks.
-    pub fn replace(&mut self, buffer: usize, buffer_type: BufferType, sizes: &[Bytes]) -> Result<(), Refusal> {
+    /// [`Refusal::NoMemory`]; the buffer then has no chunks, or the old sizes if they grow in steps.
+    pub fn replace(
+        &mut self,
+        buffer: usize,
+        buffer_type: BufferType,
+        sizes: &[Bytes],
+        step: Option<&[Bytes]>,
+    ) -> Result<(), Refusal> {
+        let held = self.sizes(buffer);
         self.free(buffer);
-        let allocate = |&size: &Bytes| buffer_type.allocate(size).inspect(Buffer::use_for_compute);
-        let chunks: Option<Vec<Buffer>> = sizes.iter().map(allocate).collect();
-        let refusal = || Refusal::NoMemory { buffer: buffer_type.name(), size: sizes.iter().sum() };
-        self.of_buffers[buffer] = Some(chunks.ok_or_else(refusal)?);
-        Ok(())
+        let allocate = |sizes: &[Bytes]| -> Option<Vec<Buffer>> {
+            sizes.iter().map(|&size| buffer_type.allocate(size).inspect(Buffer::use_for_compute)).collect()
+        };
+        let larger = step.filter(|&step| step != sizes);
+        if let Some(chunks) = larger.and_then(allocate).or_else(|| allocate(sizes)) {
+            self.of_buffers[buffer] = Some(chunks);
+            return Ok(());
+        }
+        self.of_buffers[buffer] = step.filter(|_| !held.is_empty()).and_then(|_| allocate(&held));
+        Err(Refusal::NoMemory { buffer: buffer_type.name(), size: sizes.iter().sum() })
     }
 
-    fn free(&mut self, buffer: usize) {
+    /// The sizes of the chunks of a buffer.
+    pub fn sizes(&self, buffer: usize) -> Vec<Bytes> {
+        self.of_buffers[buffer].iter().flatten().map(Buffer::size).collect()
+    }
+
+    /// Frees the chunks of a buffer.
+    pub fn free(&mut self, buffer: usize) {
         for chunk in self.of_buffers[buffer].take().into_iter().flatten() {
             note_buffer_freed(chunk.as_ptr().addr());
             note_freed(&chunk);

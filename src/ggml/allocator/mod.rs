@@ -201,6 +201,8 @@ impl Allocator {
         mut node_ids: Option<Vec<usize>>,
         leaf_ids: Option<&[usize]>,
     ) -> Result<(), Refusal> {
+        // SAFETY: live, and used by no other thread: see "# Safety".
+        self.demand.note_reservation(!unsafe { GraphRef::is_whole(graph) });
         if let Some(passes) = &mut self.passes {
             // SAFETY: live, used by no other thread, and no `GraphRef` of it is used afterwards: see "# Safety".
             unsafe { passes.before_reserving(&mut self.planner, graph, &mut node_ids, leaf_ids) }?;

@@ -14,9 +14,9 @@ use crate::graph::{BufferPlan, GraphPlan, PlanError};
 use super::Allocator;
 use super::activity::{Decision, Required, buffer_states};
 use super::assign::{assign_by_position, assign_fitting};
-use super::plan_cache::Fit;
 use super::plan_cache::cached_plan::{CachedPlan, kept_leafs};
 use super::plan_cache::fit::{FittedGraph, PlanWithRoom, has_room_by_position};
+use super::plan_cache::{Fit, Limits};
 use super::planner::Kept;
 
 impl Allocator {
@@ -38,7 +38,7 @@ impl Allocator {
             self.add_plan(graph, requested, retained)?;
             Decision::Planned
         };
-        self.allocate_chunks().map(|()| decision)
+        self.allocate_chunks(true).map(|()| decision)
     }
 
     /// Selects the plan for a graph that is allocated, and assigns its tensors their addresses.
@@ -78,13 +78,19 @@ impl Allocator {
     /// it is much smaller. `None` if no plan fits.
     fn serve_by_fitting(&mut self, graph: GraphRef<'_>, retained: &[RetainedAt]) -> Result<Option<Decision>, Refusal> {
         let (runtime, types) = (self.planner.runtime, self.planner.types.types());
-        let mut fit = self.plans.select_fitting(runtime, types, graph, retained, false);
+        let held = self.demand.is_deferred.then_some(&self.chunks);
+        let mut fit = self.plans.select_fitting(runtime, types, graph, retained, Limits { may_be_larger: false, held });
         if let Fit::OnlyLarger { is_from_peak } = fit {
             let is_worth_planning = is_from_peak && self.is_worth_planning();
-            if is_worth_planning && self.add_plan_if_held(graph, Requested::default(), retained)? {
+            if is_worth_planning
+                && let Some(requested) = self.requested_last(graph)
+                && self.add_plan_if_held(graph, requested, retained)?
+            {
                 return self.assign_new_plan(graph).map(Some);
             }
-            fit = self.plans.select_fitting(runtime, self.planner.types.types(), graph, retained, true);
+            let held = self.demand.is_deferred.then_some(&self.chunks);
+            let limits = Limits { may_be_larger: true, held };
+            fit = self.plans.select_fitting(runtime, self.planner.types.types(), graph, retained, limits);
         }
         match fit {
             Fit::Selected(fitted) => self.assign_fitting(graph, &fitted).map(Some),
@@ -94,19 +100,22 @@ impl Allocator {
 
     /// Returns `true` if a separate plan is worth the time for a graph that a plan for a much larger one may fit. At
     /// the offsets of the larger graph, small tensors are spread over memory: more pages are touched, and fewer bytes
-    /// are found in caches. Devices other than the CPU hold all of their buffers anyway. Where placing the larger graph
+    /// are found in caches. Devices other than the CPU hold all of their buffers anyway, unless that depends on what graphs
+    /// need. Where placing the larger graph
     /// took many strategies, placing this one takes longer than is gained.
     fn is_worth_planning(&self) -> bool {
-        matches!(self.planner.types.types(), [buffer_type] if buffer_type.is_host())
-            && self.plans.have_room_for_expendable()
+        let is_host = matches!(self.planner.types.types(), [buffer_type] if buffer_type.is_host());
+        (is_host || self.demand.is_deferred) && self.plans.have_room_for_expendable()
     }
 
     /// Returns the buffers of the latest reservation, by position, if `graph` has room in the places of the plan in
-    /// use.
+    /// use; or of another one for the same buffers, where reservations take no memory.
     fn requested_last(&self, graph: GraphRef<'_>) -> Option<Requested> {
         let current = self.plans.current()?;
         let types = self.planner.types.types();
-        (types.len() == 1 || has_room_by_position(current, types, graph)).then(|| current.requested.clone())
+        let has_room = |plan: &CachedPlan| has_room_by_position(plan, types, graph);
+        let mut others = self.plans.requested_as_current().filter(|_| self.demand.is_deferred);
+        (types.len() == 1 || has_room(current) || others.any(has_room)).then(|| current.requested.clone())
     }
 
     /// Lets contexts allocate their pending tensors. With several buffers only a reservation states where the graph
@@ -152,7 +161,8 @@ impl Allocator {
         let kept = if requested.is_listed() { Kept::AsGgml } else { Kept::All };
         let (reading, plan) = self.read_and_plan(graph, &requested, retained, kept)?;
         let may_follow = |current: &CachedPlan| current.may_be_followed_by(&kept_leafs(&reading.graph, &plan));
-        let is_good = self.chunks.suffice(&plan.buffers) && self.plans.current().is_none_or(may_follow);
+        let may_be_taken = self.demand.is_idle || self.chunks.suffice(&plan.buffers);
+        let is_good = may_be_taken && self.plans.current().is_none_or(may_follow);
         let is_reserved_next = !is_good && requested.is_listed();
         if is_good || is_reserved_next {
             self.cache(graph, reading, plan, requested, retained.to_vec());
@@ -230,39 +240,47 @@ impl Allocator {
         }
     }
 
-    /// Allocates chunks for a selected plan where those held are too small. With several buffers only a reservation
-    /// does that.
+    /// Allocates chunks for a selected plan where those held are too small, if they [may be taken](Self::may_take).
     fn ensure_chunks(&mut self) -> Result<(), Refusal> {
         match self.plans.current() {
             Some(plan) if self.chunks.suffice(plan.buffers()) => Ok(()),
-            Some(_) if self.planner.types.id_count() == 1 => self.allocate_chunks(),
+            Some(_) if self.may_take() => self.allocate_chunks(false),
             _ => Err(Refusal::NeedsReserve),
         }
     }
 
-    /// Allocates the chunks of the plan in use and reports what has changed. All plans are dropped if that fails.
-    fn allocate_chunks(&mut self) -> Result<(), Refusal> {
+    /// Allocates the chunks of the plan in use, unless a reservation leaves that to the graph that is allocated next, and
+    /// reports what has changed. All plans are dropped if that fails.
+    fn allocate_chunks(&mut self, is_reservation: bool) -> Result<(), Refusal> {
         let counts = self.plans.current().map(|plan| [plan.graph.leafs().len(), plan.graph.nodes().len()]);
-        let done = self.grow_chunks();
+        let done = self.grow_chunks(is_reservation);
         self.activity.account_chunks(done.is_ok().then_some(&self.chunks));
         let Self { planner, chunks, required, .. } = self;
         self.activity.note_buffers(chunks.total(), counts, || buffer_states(&planner.types, chunks, required));
         done
     }
 
-    fn grow_chunks(&mut self) -> Result<(), Refusal> {
-        let Self { planner, plans, chunks, required, verifier, .. } = self;
+    fn grow_chunks(&mut self, is_reservation: bool) -> Result<(), Refusal> {
+        let Self { planner, plans, chunks, demand, required, verifier, .. } = self;
         let Some(plan) = plans.current() else { return Ok(()) };
         note_required(required, plan.buffers());
         let mut buffers = planner.types.types().iter().zip(plan.buffers()).enumerate();
         let grown = buffers.try_for_each(|(buffer, (&buffer_type, plan))| {
             let sizes = &plan.placement.chunks;
-            if chunks.suffice_for(buffer, sizes) {
+            if is_reservation && demand.gives_back(buffer, buffer_type, chunks.size(buffer), plan.placement.size()) {
+                verifier.forget();
+                chunks.free(buffer);
+            }
+            if (is_reservation && demand.defers(buffer, buffer_type, sizes)) || chunks.suffice_for(buffer, sizes) {
                 return Ok(());
             }
             verifier.forget();
-            chunks.replace(buffer, buffer_type, sizes)
+            let step = demand.step(buffer, &chunks.sizes(buffer), sizes);
+            chunks.replace(buffer, buffer_type, sizes, step.as_deref())
         });
+        if is_reservation {
+            demand.note_reserved();
+        }
         grown.inspect_err(|_| plans.clear(&mut planner.workspace))
     }
 
@@ -274,7 +292,7 @@ impl Allocator {
 
     /// Allocates the chunks of the plan in use, which was just made for `graph`, and assigns memory to its tensors.
     fn assign_new_plan(&mut self, graph: GraphRef<'_>) -> Result<Decision, Refusal> {
-        self.allocate_chunks()?;
+        self.allocate_chunks(false)?;
         let done = self.assign_by_position(graph).unwrap_or_else(|| self.assign_planned(graph));
         done.map(|()| Decision::Planned)
     }

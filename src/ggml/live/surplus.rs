@@ -18,7 +18,7 @@ use crate::ggml::live::tensor::TensorRef;
 use crate::placement::Bytes;
 
 /// Prompts and tokens in turns cost nothing if tokens are fewer; more than the graphs that a scheduler has in flight.
-const RUNS: u32 = 16;
+pub const RUNS: u32 = 16;
 
 /// Fewer bytes are kept: the system calls would take longer than they save.
 const LEAST: usize = 1 << 20;

@@ -12,6 +12,7 @@ mod tests;
 
 use std::cell::LazyCell;
 
+use crate::ggml::allocator::chunks::Chunks;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
@@ -49,6 +50,15 @@ pub enum Fit<'g> {
     },
     /// None fits.
     None,
+}
+
+/// Which plans may be selected for a graph that they were not made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'a> {
+    /// Whether one that was made for a much larger graph may.
+    pub may_be_larger: bool,
+    /// The chunks that have to suffice for it, if they are not allocated for it.
+    pub held: Option<&'a Chunks>,
 }
 
 /// The cached plans, the one in use first. Empty when the latest plan could not be made or its buffers not be
@@ -175,21 +185,23 @@ impl PlanCache {
         true
     }
 
-    /// Selects a plan that fits `graph`, compared tensor by tensor, and that keeps the tensors `retained`; one that was
-    /// made for a much larger graph only if `may_be_larger`.
+    /// Selects a plan that fits `graph`, compared tensor by tensor, and that keeps the tensors `retained`, within `limits`.
     pub fn select_fitting<'g>(
         &mut self,
         runtime: &Runtime,
         types: &[BufferType],
         graph: GraphRef<'g>,
         retained: &[RetainedAt],
-        may_be_larger: bool,
+        limits: Limits<'_>,
     ) -> Fit<'g> {
         let mut larger = None;
         let mut found = None;
         for (index, plan) in self.compared(retained) {
+            if limits.held.is_some_and(|held| !held.suffice(plan.buffers())) {
+                continue;
+            }
             let Some(candidate) = PlanWithRoom::new(plan, types, graph) else { continue };
-            if candidate.is_much_larger() && !may_be_larger {
+            if candidate.is_much_larger() && !limits.may_be_larger {
                 larger.get_or_insert_with(|| plan.buffers().iter().all(BufferPlan::is_from_peak));
             } else if let Some(fitted) = candidate.fit(runtime) {
                 found = Some((index, fitted));
@@ -204,6 +216,11 @@ impl PlanCache {
             (None, Some(is_from_peak)) => Fit::OnlyLarger { is_from_peak },
             (None, None) => Fit::None,
         }
+    }
+
+    /// Returns the plans for the buffers that were requested for the plan in use.
+    pub fn requested_as_current(&self) -> impl Iterator<Item = &CachedPlan> {
+        self.plans.iter().filter(|plan| self.current().is_some_and(|current| plan.requested == current.requested))
     }
 
     /// Returns the plans that qualify, with their positions.
