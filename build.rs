@@ -1,12 +1,9 @@
-//! Sets the SONAME of the shared library, and that it stays loaded. Features add the library inside the tool, and generators of
-//! committed files, which compare or update these; a plain build runs none.
+//! Sets the SONAME of the shared library, and that it stays loaded. Features add generators of committed files, which compare
+//! or update these; a plain build runs none.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     set_link_arguments();
-    println!("cargo:rustc-check-cfg=cfg(embedded, embedded_guard)");
-    #[cfg(feature = "embed")]
-    embedded::build();
     #[cfg(feature = "header")]
     header::generate();
     #[cfg(feature = "bindings")]
@@ -22,58 +19,6 @@ fn set_link_arguments() {
     // Allocators, and functions that run at the end of the process, stay where a program closes the library that it has
     // loaded, as Node does with one that is not an add-on.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
-}
-
-#[cfg(feature = "embed")]
-mod embedded {
-    use std::path::{Path, PathBuf};
-    use std::process::Command;
-
-    /// Builds the shared libraries that release builds of the tool contain, and passes their paths to rustc. Other
-    /// builds of the tool find them next to it. Cargo is run again for this: a package cannot depend on its own library
-    /// as a file.
-    pub fn build() {
-        if std::env::var("PROFILE").as_deref() != Ok("release") {
-            return;
-        }
-        println!("cargo:rerun-if-changed=src");
-        println!("cargo:rerun-if-changed=guard/src");
-        println!("cargo:rerun-if-changed=Cargo.toml");
-        println!("cargo:rerun-if-env-changed=LASTUSE_LIBRARIES");
-        let folder = library("lastuse", &["--no-default-features"]);
-        println!("cargo:rustc-cfg=embedded");
-        println!("cargo:rustc-env=LASTUSE_EMBEDDED={}", path(&folder.join("liblastuse.so")));
-        // The published package does not contain the guard.
-        if Path::new("guard/Cargo.toml").exists() {
-            let folder = library("lastuse-guard", &[]);
-            println!("cargo:rustc-cfg=embedded_guard");
-            println!("cargo:rustc-env=LASTUSE_EMBEDDED_GUARD={}", path(&folder.join("liblastuse_guard.so")));
-        }
-    }
-
-    /// Builds the library of a package. Returns the folder that it is in: below the target folder that
-    /// `LASTUSE_LIBRARIES` names, where tests share it, or below one of the tool alone.
-    fn library(package: &str, arguments: &[&str]) -> PathBuf {
-        let mut command = Command::new(std::env::var_os("CARGO").expect("cargo sets CARGO"));
-        command.args(["build", "--quiet", "--locked", "--offline", "--release", "--lib", "--package", package]);
-        command.args(arguments).env_remove("CARGO_TARGET_DIR");
-        let libraries = if let Some(shared) = std::env::var_os("LASTUSE_LIBRARIES") {
-            command.arg("--target-dir").arg(&shared);
-            PathBuf::from(shared)
-        } else {
-            let own = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("library");
-            let target = std::env::var("TARGET").expect("cargo sets TARGET");
-            command.args(["--target", &target, "--target-dir"]).arg(&own);
-            own.join(target)
-        };
-        let status = command.status().expect("cargo runs");
-        assert!(status.success(), "the library inside the tool does not build");
-        libraries.join("release")
-    }
-
-    fn path(file: &Path) -> &str {
-        file.to_str().expect("the build folder has a name in UTF-8")
-    }
 }
 
 #[cfg(any(feature = "header", feature = "bindings"))]

@@ -7,7 +7,7 @@
 //!    C program                  files                    people
 //!        |                        |                         ^
 //!   +---------+              +---------+               +---------+
-//!   |   abi   |              | formats |               |  report |   text, JSON, SVG, HTML
+//!   |   abi   |              | formats |               |  report |   text, JSON
 //!   +---------+              +---------+               +---------+
 //!        |                        |                         ^
 //!   +---------+    Graph     +-----------------------------------+
@@ -26,9 +26,9 @@
 //! - [`placement`]: blocks with live ranges, and an offset for each
 //! - [`graph`]: computation graphs as plain data; live ranges, plans, passes over a graph
 //! - [`offload`]: weights, caches and intermediates on devices, within their budgets
-//! - [`formats`]: files of graphs, plans and placement problems
+//! - [`formats`]: files that the library writes: graphs, JSON, arrays
 //! - [`accounting`]: what every device holds, byte by byte
-//! - [`report`]: tables, pictures and explanations for people, JSON for programs
+//! - [`report`]: explanations, sizes and tables for people
 //! - [`settings`]: the table of settings
 //! - `ggml`: ggml's types and functions, and the allocator that uses them
 //! - `abi`: the functions that C calls

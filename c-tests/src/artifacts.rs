@@ -45,7 +45,7 @@ pub fn lastuse(build: Build) -> Result<Lastuse> {
         }
     };
     let target = target_folder().join(LIBRARIES);
-    let arguments = [&["--lib", "--no-default-features", "--package", "lastuse"], arguments].concat();
+    let arguments = [&["--lib", "--package", "lastuse"], arguments].concat();
     cargo_build(&target, &arguments)?;
     let folder = target.join(profile);
     Ok(Lastuse { archive: folder.join("liblastuse.a"), shared: folder.join("liblastuse.so") })
@@ -86,7 +86,7 @@ pub fn tool_with_libraries_inside() -> Result<PathBuf> {
     let settings = ["--config", "profile.release.codegen-units=16", "--config", "profile.release.opt-level=1"];
     let target = target_folder().join("installed");
     let mut command =
-        cargo(&target, &[&["--release", "--bin", "lastuse", "--package", "lastuse"], &settings[..]].concat());
+        cargo(&target, &[&["--release", "--bin", "lastuse", "--package", "lastuse-tool"], &settings[..]].concat());
     // The build script runs in another folder.
     let libraries = target_folder().join(LIBRARIES);
     lastuse_vendor::run(command.env("LASTUSE_LIBRARIES", std::path::absolute(&libraries).unwrap_or(libraries)))?;

@@ -1,5 +1,6 @@
 //! Captured graphs in files.
 
+use lastuse_tool::formats::open_graph;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ pub fn graph_name(path: &Path) -> String {
 /// # Errors
 /// When it cannot be read, or something is wrong in it.
 pub fn read_graph(path: &Path) -> Result<Snapshot> {
-    Snapshot::open(path).map_err(|error| format!("{}: {error}", path.display()))
+    open_graph(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Compresses the text of a graph; equal texts give equal bytes.

@@ -1,7 +1,7 @@
 //! The result of accounting: devices, buffers, and graphs with their tensors. The fields have the names of the keys in JSON,
 //! unless an attribute says otherwise.
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "serde")]
 use serde::Deserialize;
 
 use crate::placement::Bytes;
@@ -14,7 +14,7 @@ pub type Step = u32;
 /// The memory of the devices of a process. Buffers and tensors refer to devices by their names, which are unique, and
 /// tensors to buffers by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(Deserialize))]
+#[cfg_attr(feature = "serde", derive(Deserialize))]
 pub struct Accounting {
     /// The number of the process.
     pub process: u32,
@@ -32,7 +32,7 @@ pub struct Accounting {
 
 /// A device, or the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(Deserialize))]
+#[cfg_attr(feature = "serde", derive(Deserialize))]
 pub struct AccountedDevice {
     /// Its name as ggml has it: "CPU", "CUDA0".
     pub name: String,
@@ -45,13 +45,13 @@ pub struct AccountedDevice {
     /// All bytes that it reported then.
     pub memory: Option<Bytes>,
     /// The sums of its buffers.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub sums: Sums,
 }
 
 /// The usage of a buffer according to ggml.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(Deserialize), serde(rename_all = "lowercase"))]
+#[cfg_attr(feature = "serde", derive(Deserialize), serde(rename_all = "lowercase"))]
 pub enum BufferUsage {
     /// Not said.
     #[default]
@@ -84,7 +84,7 @@ impl BufferUsage {
 
 /// A buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(Deserialize))]
+#[cfg_attr(feature = "serde", derive(Deserialize))]
 pub struct AccountedBuffer {
     /// Its number in the process, from 1.
     pub id: u64,
@@ -101,13 +101,13 @@ pub struct AccountedBuffer {
     /// Bytes that the buffer has.
     pub bytes: Bytes,
     /// The use of the requested bytes.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub sums: Sums,
 }
 
 /// A graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(Deserialize))]
+#[cfg_attr(feature = "serde", derive(Deserialize))]
 pub struct AccountedGraph {
     /// The number of its graph allocator in the process.
     pub allocator: u64,
@@ -121,7 +121,7 @@ pub struct AccountedGraph {
 
 /// A place in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(Deserialize))]
+#[cfg_attr(feature = "serde", derive(Deserialize))]
 pub struct Location {
     /// The number of the buffer.
     pub buffer: u64,
@@ -131,26 +131,26 @@ pub struct Location {
 
 /// The steps at which a tensor has a value that is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(Deserialize))]
+#[cfg_attr(feature = "serde", derive(Deserialize))]
 pub struct Steps {
     /// The node that computes it or, for tensors that no node computes, the first that reads it.
-    #[cfg_attr(feature = "cli", serde(rename = "first_step"))]
+    #[cfg_attr(feature = "serde", serde(rename = "first_step"))]
     pub first: Step,
     /// The last node that reads it or a view of it.
-    #[cfg_attr(feature = "cli", serde(rename = "last_step"))]
+    #[cfg_attr(feature = "serde", serde(rename = "last_step"))]
     pub last: Step,
 }
 
 /// A tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(Deserialize))]
+#[cfg_attr(feature = "serde", derive(Deserialize))]
 pub struct AccountedTensor {
     /// Its name.
     pub name: String,
     /// The operation that computes it; "NONE" where there is none.
     pub op: String,
     /// The type of its elements.
-    #[cfg_attr(feature = "cli", serde(rename = "type"))]
+    #[cfg_attr(feature = "serde", serde(rename = "type"))]
     pub element: String,
     /// Its extents.
     pub ne: [i64; 4],
@@ -166,10 +166,10 @@ pub struct AccountedTensor {
     pub buffer_type: Option<String>,
     /// Its place. `None` for memory in no buffer, for tensors without memory, and if the buffer was freed before the
     /// moment that the accounting is of.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub location: Option<Location>,
     /// When it is needed; `None` if no node computes or reads it.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub steps: Option<Steps>,
     /// The device that executes its operation; `None` where nothing is executed, as for a view.
     pub executes: Option<String>,

@@ -10,15 +10,13 @@
 //!
 //! - `sums`: the use of the bytes of a buffer; each byte is counted once
 //! - `account`: the result
-//! - `json`, `read`: the result as JSON, "lastuse-accounting", described by `docs/accounting.schema.json`
+//! - [`json`]: the result as JSON, "lastuse-accounting", described by `docs/accounting.schema.json`
 //! - `settled`: the result for a moment, with its sums
 //! - `ledger`: the buffers of a process, and for each device the moment of its largest total
 
 mod sums;
 mod account;
-mod json;
-#[cfg(feature = "cli")]
-mod read;
+pub mod json;
 mod settled;
 mod ledger;
 #[cfg(test)]
@@ -27,7 +25,5 @@ mod tests;
 pub use account::{AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage};
 pub use account::{Location, Step, Steps};
 pub use ledger::{Ledger, Moment};
-#[cfg(feature = "cli")]
-pub use read::{MalformedAccounting, read_accounting};
 pub use settled::HeldBuffer;
 pub use sums::{MemoryClass, Sums};

@@ -1,18 +1,18 @@
 //! The use of the bytes of a buffer.
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "serde")]
 use serde::Deserialize;
 
 use crate::placement::Bytes;
 
 /// The use of bytes of a buffer. A byte shared by tensors of several classes belongs to the first of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "cli", derive(Deserialize), serde(rename_all = "lowercase"))]
+#[cfg_attr(feature = "serde", derive(Deserialize), serde(rename_all = "lowercase"))]
 pub enum MemoryClass {
     /// Tensors that are in memory before a graph runs, and that it only reads.
     Weights,
     /// Tensors that are in memory before a graph runs, and that it writes to: caches of keys and values, recurrent states.
-    #[cfg_attr(feature = "cli", serde(rename = "kv"))]
+    #[cfg_attr(feature = "serde", serde(rename = "kv"))]
     Cache,
     /// Inputs and intermediates that a graph allocator places.
     Compute,
@@ -37,7 +37,7 @@ impl MemoryClass {
 
 /// Bytes by use. The parts add up to the requested bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(Deserialize))]
+#[cfg_attr(feature = "serde", derive(Deserialize))]
 pub struct Sums {
     /// Weights.
     pub weights: Bytes,

@@ -1,6 +1,6 @@
 //! Captured graphs: a graph with the names and sizes of its tensors and its buffers, to plan or reorder again.
 //!
-//! [`crate::formats`] reads and writes them.
+//! [`crate::formats`] writes them, the tool reads them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

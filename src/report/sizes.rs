@@ -26,22 +26,6 @@ pub fn exact(bytes: Bytes) -> String {
     if bytes < 1024 { format!("{bytes} bytes") } else { format!("{} ({bytes} bytes)", fixed(bytes)) }
 }
 
-/// Formats a size in its largest unit with at most four significant digits and no trailing zeros: "80.5 MiB", "1.625 GiB".
-#[cfg(feature = "cli")]
-pub fn short(bytes: Bytes) -> String {
-    let power = power_of(bytes);
-    let number = as_float(bytes) / as_float(1 << (10 * power));
-    let (digits, parts) = match number {
-        number if number >= 100.0 => (1, 10.0),
-        number if number >= 10.0 => (2, 100.0),
-        _ => (3, 1000.0),
-    };
-    // Halves are rounded up, as on the HTML page.
-    let text = format!("{:.digits$}", (number * parts).round() / parts);
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text} {}", UNITS[power as usize])
-}
-
 /// Parses a number of bytes, with K, M, G or T for binary units, in any case: "53000000", "512M", "2GiB". `None` for
 /// anything else, and for 2^64 and more.
 pub fn parse_size(text: &str) -> Option<Bytes> {
@@ -61,18 +45,6 @@ pub fn parse_size(text: &str) -> Option<Bytes> {
 #[allow(clippy::cast_precision_loss, reason = "ratios, means and pixels need no more digits")]
 pub fn as_float(number: u64) -> f64 {
     number as f64
-}
-
-/// Converts bytes to MiB.
-#[cfg(feature = "cli")]
-pub fn as_mib(bytes: f64) -> f64 {
-    bytes / 1_048_576.0
-}
-
-/// Formats bytes in MiB with two decimals, without the unit: for tables with a unit in their titles.
-#[cfg(feature = "cli")]
-pub fn mib(bytes: Bytes) -> String {
-    format!("{:.2}", as_mib(as_float(bytes)))
 }
 
 #[cfg(test)]
@@ -97,17 +69,5 @@ mod tests {
         {
             assert_eq!(parse_size(text), None, "{text:?}");
         }
-    }
-
-    #[test]
-    #[cfg(feature = "cli")]
-    fn short_sizes_have_no_trailing_zeros() {
-        let expected = [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (84_422_656, "80.51 MiB"), (1 << 40, "1 TiB")];
-        for (number, text) in expected {
-            assert_eq!(short(number), text);
-        }
-        assert_eq!(short(1_744_830_464), "1.625 GiB");
-        assert_eq!(short(4160), "4.063 KiB");
-        assert_eq!(short(u64::MAX), "16 EiB");
     }
 }

@@ -22,7 +22,7 @@ fn allocators() -> &'static Allocators {
 
 fn random(seed: u64) -> Snapshot {
     let text = random_graph::text(seed);
-    Snapshot::read(text.as_bytes()).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"))
+    lastuse_tool::formats::read_graph(text.as_bytes()).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"))
 }
 
 /// The offset of each tensor, and the size of the buffer.

@@ -1,5 +1,6 @@
 //! One graph through the real scheduler and through the rule.
 
+use lastuse_tool::formats::read_graph;
 use std::collections::HashMap;
 
 use lastuse::graph::snapshot::Snapshot;
@@ -66,7 +67,7 @@ impl Compared {
 /// A random graph of operations that ggml 0.9.5 and 0.26 treat alike: only the latter computes CLAMP in place.
 pub fn random_snapshot(seed: u64) -> Snapshot {
     let text = random_graph::text(seed).replace("\"CLAMP\"", "\"SCALE\"");
-    Snapshot::read(text.as_bytes()).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"))
+    read_graph(text.as_bytes()).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"))
 }
 
 /// A chain of `inputs` additions after one product with a weight; the other operands are inputs of the program.
@@ -90,7 +91,7 @@ pub fn chain(inputs: usize) -> Snapshot {
     lines
         .extend((2..=inputs).map(|input| line(inputs + input, "node", "ADD", 16, false, &[inputs + input - 1, input])));
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    Snapshot::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+    read_graph(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 impl Comparison {

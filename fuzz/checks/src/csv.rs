@@ -1,7 +1,7 @@
 //! Files of placement problems.
 
-use lastuse::formats::csv::{Sheet, write_blocks};
 use lastuse::placement::{Effort, Placement, Problem, Workspace, choose, validate};
+use lastuse_tool::formats::csv::{Sheet, write_blocks};
 
 use crate::in_proportion;
 

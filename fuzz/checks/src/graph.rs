@@ -1,13 +1,14 @@
 //! Files of graphs.
 
+use lastuse_tool::formats::read_graph;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use lastuse::formats::plan_json;
-use lastuse::formats::{PlanFile, check};
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, TensorId};
 use lastuse::placement::Effort;
+use lastuse_tool::formats::plan_json;
+use lastuse_tool::formats::{PlanFile, check};
 
 use crate::in_proportion;
 
@@ -22,7 +23,7 @@ const EFFORT: u64 = 2000;
 /// # Panics
 /// When that does not hold.
 pub fn graph(bytes: &[u8]) {
-    let read = || Snapshot::read(bytes);
+    let read = || read_graph(bytes);
     let is_compressed = bytes.starts_with(&[0x1f, 0x8b]);
     let snapshot = if is_compressed { read() } else { in_proportion(bytes.len(), read) };
     match snapshot {
@@ -37,7 +38,7 @@ pub fn graph(bytes: &[u8]) {
 /// Lines may be read in any order; they are written in a fixed one.
 fn assert_written_as_read(snapshot: &Snapshot) {
     let text = snapshot.text();
-    let again = Snapshot::read(text.as_bytes()).unwrap_or_else(|error| panic!("cannot be read again: {error}\n{text}"));
+    let again = read_graph(text.as_bytes()).unwrap_or_else(|error| panic!("cannot be read again: {error}\n{text}"));
     assert_eq!(again.text(), text);
     assert_eq!((&again.label, &again.buffers), (&snapshot.label, &snapshot.buffers));
     assert_eq!(by_id(&again), by_id(snapshot));

@@ -1,8 +1,8 @@
 //! Files of a graph followed by a plan.
 
-use lastuse::formats::{PlanFile, check};
-use lastuse::graph::snapshot::Snapshot;
-use lastuse::report::{check_json, check_text};
+use lastuse_tool::formats::read_graph;
+use lastuse_tool::formats::{PlanFile, check};
+use lastuse_tool::report::{check_json, check_text};
 
 /// The start of the line that is the plan; the lines before it are the graph.
 const PLAN: &[u8] = b"{\"format\":\"lastuse-plan\"";
@@ -14,7 +14,7 @@ const PLAN: &[u8] = b"{\"format\":\"lastuse-plan\"";
 pub fn pair(bytes: &[u8]) {
     let Some(start) = bytes.windows(PLAN.len()).position(|window| window == PLAN) else { return };
     let (graph, plan) = bytes.split_at(start);
-    let (Ok(snapshot), Ok(plan)) = (Snapshot::read(graph), PlanFile::read(plan)) else { return };
+    let (Ok(snapshot), Ok(plan)) = (read_graph(graph), PlanFile::read(plan)) else { return };
     let defects = check(&snapshot, &plan);
     let text = check_text(&snapshot, &plan, &defects);
     let json = check_json(&snapshot, &plan, &defects).expect("defects are plain data");

@@ -1,6 +1,6 @@
 //! Files of plans.
 
-use lastuse::formats::PlanFile;
+use lastuse_tool::formats::PlanFile;
 
 use crate::in_proportion;
 

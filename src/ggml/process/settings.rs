@@ -15,7 +15,7 @@ use crate::ggml::process::current::log_error;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::{NamePattern, RuleSetting};
 use crate::placement::{Bytes, Effort};
-use crate::report::parse_size;
+use crate::report::sizes::parse_size;
 use crate::settings::{Key, SETTINGS, Setting, find};
 
 /// The number of times that the names of tensors to retain were set.

@@ -7,7 +7,7 @@ use super::sequences::{Kernels, Run, Sequence};
 
 /// The cost of addresses on a device. Fewer is better; a sequence that is not fused counts before barriers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct KernelCosts {
     /// Sequences that run as several kernels, since a result overlaps what the fused kernel would still read.
     pub not_fused: u32,

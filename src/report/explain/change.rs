@@ -9,7 +9,7 @@ use super::named::{Alias, Named, Node};
 
 /// A change of a graph, or of how it is planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize), serde(tag = "change", rename_all = "snake_case"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(tag = "change", rename_all = "snake_case"))]
 pub enum Change {
     /// Defines a tensor right before its first use, which comes long after its definition.
     Later {
@@ -18,10 +18,10 @@ pub enum Change {
         /// Its bytes, padded.
         bytes: Bytes,
         /// The step that defines it; `None` if it is live from the start.
-        #[cfg_attr(feature = "cli", serde(rename = "made"))]
+        #[cfg_attr(feature = "serde", serde(rename = "made"))]
         def: Option<Step>,
         /// The first use.
-        #[cfg_attr(feature = "cli", serde(rename = "first_read"))]
+        #[cfg_attr(feature = "serde", serde(rename = "first_read"))]
         first_use: Node,
         /// The number of nodes before it that move with it.
         with: usize,
@@ -35,10 +35,10 @@ pub enum Change {
         /// True if a node computes it, false if it is filled from outside.
         is_computed: bool,
         /// The last use before the peak.
-        #[cfg_attr(feature = "cli", serde(rename = "last_read"))]
+        #[cfg_attr(feature = "serde", serde(rename = "last_read"))]
         last_use: Node,
         /// The first use after the peak.
-        #[cfg_attr(feature = "cli", serde(rename = "next_read"))]
+        #[cfg_attr(feature = "serde", serde(rename = "next_read"))]
         next_use: Node,
     },
     /// Reads an output after its last use in the graph, and clears its flag, which keeps it live to the end.
@@ -73,7 +73,7 @@ pub enum Change {
         /// The number of other nodes that only it needs.
         with: usize,
         /// True if backends skip it: an alternative that was not selected (`ggml_build_forward_select`).
-        #[cfg_attr(feature = "cli", serde(rename = "is_passed_over"))]
+        #[cfg_attr(feature = "serde", serde(rename = "is_passed_over"))]
         is_skipped: bool,
     },
     /// Replaces a copy by its source.

@@ -9,7 +9,7 @@ use super::uses::Kept;
 
 /// Why a graph needs its memory.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Explanation {
     /// The label of the graph.
     pub label: String,
@@ -18,7 +18,7 @@ pub struct Explanation {
     /// True if every change was tried; false if [`PlannedGraph::trials`](super::PlannedGraph::trials) was too low.
     pub all_tried: bool,
     /// The smallest graph with tiling, if it takes less.
-    #[cfg_attr(feature = "cli", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub tiling: Option<Tiled>,
     /// By buffer.
     pub buffers: Vec<BufferExplanation>,
@@ -26,7 +26,7 @@ pub struct Explanation {
 
 /// Why a buffer has its size.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BufferExplanation {
     /// The index of the buffer.
     pub id: usize,
@@ -51,7 +51,7 @@ pub struct BufferExplanation {
     /// Memory saved by sharing.
     pub reuse: Reuse,
     /// The cost of the addresses on the device of the buffer; `None` where that is not known, or nothing.
-    #[cfg_attr(feature = "cli", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub kernels: Option<KernelUse>,
     /// Single changes that lower the bound, the best first.
     pub advice: Vec<Advice>,
@@ -61,23 +61,23 @@ pub struct BufferExplanation {
 
 /// The step with the most live bytes.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Peak {
     /// The first such step.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub node: Node,
     /// Live bytes.
     pub bytes: Bytes,
     /// The other steps with the same number of live bytes, as runs: the first and the last step of each.
     pub as_high: Vec<(Step, Step)>,
     /// The live blocks, the largest first. Their bytes add up to those of the peak.
-    #[cfg_attr(feature = "cli", serde(rename = "alive"))]
+    #[cfg_attr(feature = "serde", serde(rename = "alive"))]
     pub live: Vec<LiveBlock>,
 }
 
 /// A block of memory that is live at the peak.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LiveBlock {
     /// Bytes, padded to the alignment of the buffer.
     pub bytes: Bytes,
@@ -89,34 +89,34 @@ pub struct LiveBlock {
 
 /// A tensor that is live at the peak.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LiveTensor {
     /// The tensor.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub tensor: Named,
     /// Its element type and extents.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub shape: Shape,
     /// Its sources, each once.
     pub sources: Vec<Source>,
     /// Bytes, padded to the alignment of the buffer.
     pub bytes: Bytes,
     /// The step that defines it; `None` if it is live from the start.
-    #[cfg_attr(feature = "cli", serde(rename = "made"))]
+    #[cfg_attr(feature = "serde", serde(rename = "made"))]
     pub def: Option<Node>,
     /// The last step that uses it or a view of it.
-    #[cfg_attr(feature = "cli", serde(rename = "last_read"))]
+    #[cfg_attr(feature = "serde", serde(rename = "last_read"))]
     pub last_use: Option<Node>,
     /// Why it stays live after its last use.
     pub kept: Option<Kept>,
     /// The node until which it, or a view of it, is retained; `None` if it is not, or to the end.
-    #[cfg_attr(feature = "cli", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub retained_until: Option<Node>,
 }
 
 /// Memory saved by sharing.
 #[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Reuse {
     /// Results computed in place, the largest first.
     pub in_place: Vec<Alias>,
@@ -135,10 +135,10 @@ pub struct Reuse {
 
 /// A tensor whose memory is free early.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FreedInput {
     /// The tensor.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub tensor: Named,
     /// Its bytes, padded.
     pub bytes: Bytes,
@@ -146,39 +146,39 @@ pub struct FreedInput {
 
 /// A single change that lowers the bound of a buffer.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Advice {
     /// Bytes by which it lowers the bound.
     pub saves: Bytes,
     /// The bound with the change.
     pub lower_bound: Bytes,
     /// The peak with the change.
-    #[cfg_attr(feature = "cli", serde(rename = "worst"))]
+    #[cfg_attr(feature = "serde", serde(rename = "worst"))]
     pub peak: Node,
     /// The change.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub change: Change,
 }
 
 /// Why no single change lowers the bound of a buffer.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Limit {
     /// Bytes by which the change lowers the given peak.
     pub frees: Bytes,
     /// The step that still needs as much.
-    #[cfg_attr(feature = "cli", serde(rename = "worst"))]
+    #[cfg_attr(feature = "serde", serde(rename = "worst"))]
     pub peak: Node,
     /// Live bytes there.
     pub lower_bound: Bytes,
     /// The change.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub change: Change,
 }
 
 /// Facts about a peak besides its live tensors.
 #[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Remedies {
     /// The largest blocks, the largest first.
     pub largest: Vec<Large>,
@@ -192,13 +192,13 @@ pub struct Remedies {
 
 /// One of the largest blocks at a peak.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Large {
     /// The tensor that is live in it, the last one of several.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub tensor: Named,
     /// Its shape.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub shape: Shape,
     /// Bytes of the block at the peak.
     pub bytes: Bytes,
@@ -212,7 +212,7 @@ pub struct Large {
 
 /// The kind of a large tensor, where a remedy for it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum Pattern {
     /// The scores of attention, before or after the softmax, for each query with each key.
     AttentionScores,
@@ -234,7 +234,7 @@ pub enum Pattern {
 
 /// Tensors that grow with the number of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Batch {
     /// The number of tokens.
     pub tokens: i64,
@@ -246,7 +246,7 @@ pub struct Batch {
 
 /// Bytes that are live when a node runs, in whatever order the nodes of the graph run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Inherent {
     /// The node, at its step in the given order.
     pub node: Node,
@@ -266,7 +266,7 @@ impl Inherent {
 
 /// Fused kernels and barriers of a device, replayed as its backend decides on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct KernelUse {
     /// With the plan.
     pub planned: KernelCosts,
@@ -278,14 +278,14 @@ pub struct KernelUse {
 
 /// The smallest graph that was found with large intermediates in tiles.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Tiled {
     /// Bytes that it takes less than the plan, in all buffers.
     pub saves: Bytes,
     /// Bytes that it takes, in all buffers.
     pub size: Bytes,
     /// The largest tensor that is computed in tiles.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub tensor: Named,
     /// How many tiles it has.
     pub tiles: u32,

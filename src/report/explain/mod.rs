@@ -19,8 +19,6 @@ mod remedy;
 mod reuse;
 mod advice;
 mod peak;
-#[cfg(feature = "cli")]
-mod summary;
 mod remedy_text;
 mod text;
 #[cfg(test)]
@@ -40,8 +38,6 @@ pub use explanation::{
     LiveTensor, Pattern, Peak, Remedies, Reuse, Tiled,
 };
 pub use named::{Alias, Named, Node, Shape, Source};
-#[cfg(feature = "cli")]
-pub use summary::{explanation_json, explanation_summary, planned_bytes};
 pub use text::{DEFAULT_TOP, explanation_text};
 pub use uses::Kept;
 

@@ -8,14 +8,14 @@ use crate::placement::{Bytes, Step};
 
 /// A tensor, by name and operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Named {
     /// The name, which may be empty.
     pub name: String,
     /// The operation, as ggml describes it; for a unary operation, which one. NONE computes nothing.
     pub op: String,
     /// The origin, if the name has only the suffixes that ggml appends, such as " (reshaped) (cont)".
-    #[cfg_attr(feature = "cli", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub of: Option<String>,
 }
 
@@ -28,21 +28,21 @@ impl Named {
 
 /// A step and the node that runs in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Node {
     /// Counted from 0.
     pub step: Step,
     /// The node; `None` in a graph without nodes.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub tensor: Option<Named>,
 }
 
 /// A tensor that lies in the memory of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Alias {
     /// The tensor.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub tensor: Named,
     /// The step that computes it.
     pub step: Step,
@@ -54,10 +54,10 @@ pub struct Alias {
 
 /// The element type and the extents of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Shape {
     /// ggml's name of the element type.
-    #[cfg_attr(feature = "cli", serde(rename = "type"))]
+    #[cfg_attr(feature = "serde", serde(rename = "type"))]
     pub element: String,
     /// Extents in elements, fastest first.
     pub ne: [i64; 4],
@@ -65,13 +65,13 @@ pub struct Shape {
 
 /// A source of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Source {
     /// The tensor.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub tensor: Named,
     /// Its shape.
-    #[cfg_attr(feature = "cli", serde(flatten))]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub shape: Shape,
 }
 

@@ -7,14 +7,14 @@ use crate::placement::{BlockId, Step};
 
 /// Why memory stays live to the end of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum Kept {
     /// It, or a view of it, is an output.
     Output,
     /// It, or a view of it, is retained to the end.
     Retained,
     /// It, or a view of it, has no use.
-    #[cfg_attr(feature = "cli", serde(rename = "unread"))]
+    #[cfg_attr(feature = "serde", serde(rename = "unread"))]
     Unused,
 }
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write, stderr};
 
-use lastuse::report::Spread;
 use lastuse_c_tests::Result;
+use lastuse_tool::report::Spread;
 
 /// How often each of two programs runs. If neither is faster, the ranges of five runs each lie apart once in 126 times.
 const ROUNDS: usize = 5;

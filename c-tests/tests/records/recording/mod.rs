@@ -5,6 +5,7 @@ mod log;
 mod plans;
 mod report;
 mod stats;
+use lastuse_tool::formats::open_graph;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,7 @@ impl Folder {
 }
 
 fn graph(path: &Path) -> Snapshot {
-    Snapshot::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    open_graph(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Runs a case, which must pass.

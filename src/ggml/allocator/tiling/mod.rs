@@ -36,7 +36,7 @@ use crate::ggml::version::SIGNATURE;
 use crate::graph::tiling::TiledGraph;
 use crate::graph::{BufferIndex, GraphPlan, Requests, Sizes, TensorId, plan};
 use crate::placement::Bytes;
-use crate::report::exact;
+use crate::report::sizes::exact;
 
 use super::planner::Planner;
 use additions::{AddedRanges, add_tensors};

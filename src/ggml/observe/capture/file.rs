@@ -110,7 +110,6 @@ mod tests {
         assert!(write(&destination, 1, b"text").is_err_and(|error| error.kind() == io::ErrorKind::NotFound));
     }
 
-    #[cfg(feature = "cli")]
     #[test]
     fn compression_keeps_the_text() {
         use std::io::Read;

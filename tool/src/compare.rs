@@ -1,0 +1,112 @@
+//! `lastuse compare`: runs a program with ggml-alloc and with lastuse, in turn.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::{ExitCode, Stdio};
+
+use serde_json::json;
+
+use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
+use crate::output::{print, print_error};
+use crate::report::{CompareRow, Samples, compare_table, total_bytes};
+
+/// Compare memory and time of a program with ggml-alloc and lastuse.
+///
+/// Runs the program with both allocators in turn. Prints the bytes of its compute buffers, its peak resident memory and
+/// its time: the median, the least and the largest value of all runs, the ratio of the medians lastuse / ggml-alloc
+/// (lower is better), and their difference. Where a run with one allocator is within the range of those with the other,
+/// the difference is within noise. The output of the program is not shown, and its input is empty.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  lastuse compare ./llama-bench -m model.gguf -p 512 -n 32
+  lastuse compare --runs 10 --json ./sd -m model.safetensors -p \"a cat\"
+
+Exit codes: 0 compared, 125 the program failed in one of the runs or lastuse failed, 126 the program is not executable, \
+127 there is no such program.")]
+pub struct Arguments {
+    /// The number of runs with each allocator.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+
+    /// Print JSON, with every run, instead of the table.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Runs the program with both allocators.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    match compare(arguments) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(not_started) => {
+            print_error(&not_started.message);
+            Ok(ExitCode::from(not_started.code))
+        }
+    }
+}
+
+fn compare(arguments: &Arguments) -> Result<(), NotStarted> {
+    let mut launcher = arguments.target.launcher()?;
+    let (mut ggml, mut lastuse) = (Samples::default(), Samples::default());
+    for number in 0..arguments.runs {
+        // Which of a pair runs first alternates, since the second may find warmer caches.
+        let pair = [(Allocator::Ggml, &mut ggml), (Allocator::Lastuse, &mut lastuse)];
+        let pair: Vec<_> = if number % 2 == 0 { pair.into() } else { pair.into_iter().rev().collect() };
+        for (allocator, samples) in pair {
+            show_progress(&format!("\rrun {} of {} ", number + 1, arguments.runs));
+            sample(&mut launcher, allocator, samples)?;
+        }
+    }
+    show_progress("\r\x1b[K");
+    let text = if arguments.json {
+        let json = json!({ "program": launcher.name(), "ggml_alloc": ggml, "lastuse": lastuse });
+        format!("{json}\n")
+    } else {
+        let rows = CompareRow::of(&ggml, &lastuse);
+        format!(
+            "{}: {} runs each, medians; ratios are lastuse / ggml-alloc (lower is better)\n{}",
+            launcher.name(),
+            arguments.runs,
+            compare_table(&rows)
+        )
+    };
+    print(text.as_bytes()).map_err(NotStarted::failed)
+}
+
+fn show_progress(text: &str) {
+    if io::stderr().is_terminal() {
+        let _ = write!(io::stderr(), "{text}");
+    }
+}
+
+fn sample(launcher: &mut Launcher, allocator: Allocator, samples: &mut Samples) -> Result<(), NotStarted> {
+    let lost = |error: io::Error| NotStarted::failed(format!("cannot wait for the program: {error}"));
+    let messages = tempfile::NamedTempFile::new_in(launcher.folder()).map_err(lost)?;
+    let stderr = messages.reopen().map_err(lost)?;
+    let run = launcher.start(allocator, |command| {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+    })?;
+    let exit = run.child.wait().map_err(lost)?;
+    let printed = || String::from_utf8_lossy(&std::fs::read(messages.path()).unwrap_or_default()).into_owned();
+    if !exit.status.success() {
+        let name = if allocator == Allocator::Lastuse { "lastuse" } else { "ggml-alloc" };
+        let message = format!("{} failed with {name} ({}):\n{}", launcher.name(), exit.status, last_lines(&printed()));
+        return Err(NotStarted { code: FAILED, message });
+    }
+    let events = Events::read(&run.events);
+    launcher.keep_for_survivors(&run.events);
+    let rows = events.rows();
+    let is_served =
+        allocator == Allocator::Ggml || events.not_served.is_empty() || rows.iter().any(|it| it.plans.is_some());
+    if rows.is_empty() || !is_served {
+        return Err(NotStarted::failed(format!("{}: {}", launcher.name(), events.nothing_planned())));
+    }
+    samples.add(total_bytes(&rows), exit.peak_bytes, exit.time.as_secs_f64());
+    Ok(())
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(10)..].join("\n")
+}

@@ -1,0 +1,148 @@
+//! The events of a run, as the library reports them: one JSON object per line.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::report::{GraphRow, RunRow};
+
+/// The events of a run.
+#[derive(Default)]
+pub struct Events {
+    /// True if the program created an allocator.
+    pub any: bool,
+    /// The version of its ggml; all versions if there are several.
+    pub ggml: Option<String>,
+    /// The files written with the values of tensors.
+    pub dumps: DumpTotals,
+    /// The graphs whose addresses were verified; `None` if no process that verifies ran to its end.
+    pub verified: Option<u64>,
+    /// Why lastuse has served no allocator of a process: each reason once, in the order of their first events.
+    pub not_served: Vec<String>,
+    /// By process and allocator: its latest plan.
+    rows: BTreeMap<(u32, u64), RunRow>,
+}
+
+/// The files with values of tensors that the processes of a run have written.
+#[derive(Default)]
+pub struct DumpTotals {
+    /// Graphs computed.
+    pub runs: u64,
+    /// Graphs with at least one array.
+    pub runs_with_files: u64,
+    /// Arrays written.
+    pub written: u64,
+    /// Tensors that could not be written.
+    pub failed: u64,
+    /// If nothing matched in the first graph, similar names in it.
+    pub similar: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+enum Event {
+    Start {
+        ggml: Option<String>,
+    },
+    Plan(Plan),
+    Dump(Dump),
+    Verified {
+        graphs: u64,
+    },
+    #[serde(rename = "not served")]
+    NotServed {
+        why: String,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Plan {
+    /// Events hold sums, so the last event of an allocator has its totals.
+    #[serde(flatten)]
+    row: RunRow,
+    nodes: Option<u64>,
+    /// The label of the graph's input; missing for ggml-alloc.
+    graph: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Dump {
+    run: Option<u64>,
+    written: u64,
+    failed: u64,
+    similar: Vec<String>,
+}
+
+impl Events {
+    /// Reads a file. Incomplete lines are skipped: a program that was killed may leave one at the end.
+    pub fn read(file: &Path) -> Self {
+        let text = std::fs::read(file).unwrap_or_default();
+        let mut events = Self::default();
+        for line in text.split(|&byte| byte == b'\n') {
+            if let Ok(event) = serde_json::from_slice(line) {
+                events.add(event);
+            }
+        }
+        events
+    }
+
+    /// Returns a row for each allocator that has planned a graph.
+    pub fn rows(&self) -> Vec<&RunRow> {
+        self.rows.values().collect()
+    }
+
+    /// Returns why there is no row, from the library's reports if a process has called it.
+    pub fn nothing_planned(&self) -> String {
+        if !self.not_served.is_empty() {
+            return self.not_served.join("; ");
+        }
+        if self.any {
+            return "the program created a ggml allocator, but planned no graph".to_owned();
+        }
+        "the program never used a ggml allocator: it does not use ggml, or one of its libraries links ggml statically, or it \
+         clears its environment"
+            .to_owned()
+    }
+
+    fn add_version(&mut self, version: Option<String>) {
+        let Some(version) = version else { return };
+        match &mut self.ggml {
+            None => self.ggml = Some(version),
+            Some(known) if known.split(", ").any(|known| known == version) => {}
+            Some(known) => *known = format!("{known}, {version}"),
+        }
+    }
+
+    fn add(&mut self, event: Event) {
+        self.any = true;
+        match event {
+            Event::Start { ggml } => self.add_version(ggml),
+            Event::Plan(Plan { mut row, nodes, graph }) => {
+                let graph = graph.zip(nodes).map(|(label, nodes)| GraphRow { label, nodes });
+                let key = (row.pid, row.allocator);
+                row.graphs = self.rows.remove(&key).map(|row| row.graphs).unwrap_or_default();
+                row.graphs.extend(graph.filter(|graph| !row.graphs.contains(graph)));
+                self.rows.insert(key, row);
+            }
+            Event::Dump(dump) => self.dumps.add(dump),
+            Event::NotServed { why } if self.not_served.contains(&why) => {}
+            Event::NotServed { why } => self.not_served.push(why),
+            Event::Verified { graphs } => *self.verified.get_or_insert(0) += graphs,
+            Event::Other => {}
+        }
+    }
+}
+
+impl DumpTotals {
+    fn add(&mut self, dump: Dump) {
+        let Dump { run, written, failed, similar } = dump;
+        self.runs += 1;
+        self.runs_with_files += u64::from(run.is_some());
+        self.written += written;
+        self.failed += failed;
+        self.similar.extend(similar);
+    }
+}

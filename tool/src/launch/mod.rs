@@ -1,0 +1,169 @@
+//! Programs that run with lastuse in place of their ggml-alloc: what `run` and `compare` share.
+
+mod child;
+mod events;
+mod find;
+pub mod library;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use child::{Child, survivors};
+use clap::ValueHint;
+use find::{find, not_started};
+use tempfile::TempDir;
+
+pub use child::Exit;
+pub use events::{DumpTotals, Events};
+
+/// lastuse itself failed. These exit codes are those of `env`, `nohup` and `timeout`.
+pub const FAILED: u8 = 125;
+
+/// The program cannot be executed.
+pub const NOT_EXECUTABLE: u8 = 126;
+
+/// The program does not exist.
+pub const NOT_FOUND: u8 = 127;
+
+/// Why a program was not started.
+pub struct NotStarted {
+    /// The exit code.
+    pub code: u8,
+    /// The problem, and the remedy.
+    pub message: String,
+}
+
+impl NotStarted {
+    /// lastuse itself failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { code: FAILED, message: message.into() }
+    }
+}
+
+/// Options for the program to run.
+#[derive(clap::Args)]
+pub struct Target {
+    /// The shared library to preload [default: $LASTUSE_LIBRARY, or else liblastuse.so next to this tool or in ../lib,
+    /// or else the one embedded in this tool]
+    #[arg(long = "library", value_name = "FILE")]
+    preload: Option<PathBuf>,
+
+    /// The program and its arguments; options of lastuse come before it, optionally followed by "--"
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    command: Vec<OsString>,
+}
+
+/// The variable with the file of events.
+const REPORT: &str = "LASTUSE_REPORT";
+
+/// The allocator that the program uses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Allocator {
+    Lastuse,
+    /// ggml-alloc: lastuse forwards every call.
+    Ggml,
+}
+
+/// A program that can be started with lastuse in place of its ggml-alloc.
+pub struct Launcher {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    /// The libraries to preload.
+    libraries: Vec<PathBuf>,
+    /// Holds the files that the library writes.
+    folder: TempDir,
+    runs: usize,
+}
+
+/// A running program.
+pub struct Run {
+    pub child: Child,
+    /// The file with its events once it has exited.
+    pub events: PathBuf,
+}
+
+impl Target {
+    /// Finds the program and the library, and checks that the library can replace the program's ggml-alloc.
+    pub fn launcher(&self) -> Result<Launcher, NotStarted> {
+        let (name, arguments) = self.command.split_first().expect("clap asks for one");
+        let program = find(name)?;
+        let mut libraries = Vec::new();
+        if !library::has_lastuse(&program)? {
+            libraries.push(library::find(self.preload.as_deref())?);
+        }
+        let folder = tempfile::Builder::new().prefix("lastuse-").tempdir();
+        let folder = folder.map_err(|error| NotStarted::failed(format!("cannot make a temporary folder: {error}")))?;
+        Ok(Launcher { program, arguments: arguments.to_vec(), libraries, folder, runs: 0 })
+    }
+}
+
+impl Launcher {
+    /// Returns the file name of the program.
+    pub fn name(&self) -> String {
+        self.program.file_name().unwrap_or(self.program.as_os_str()).to_string_lossy().into_owned()
+    }
+
+    /// Describes the program and the libraries that are preloaded, for a message.
+    pub fn describe(&self) -> String {
+        let libraries: Vec<String> = self.libraries.iter().map(|library| library.display().to_string()).collect();
+        match libraries.as_slice() {
+            [] => format!("starting {}, which has lastuse linked in", self.program.display()),
+            all => format!("starting {} with {} preloaded", self.program.display(), all.join(" and ")),
+        }
+    }
+
+    /// Returns a folder that exists as long as the launcher.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Returns the processes of a run that outlive the program. Where there are any, the folder stays: they go on writing to
+    /// its files.
+    pub fn keep_for_survivors(&mut self, events: &Path) -> Vec<u32> {
+        let processes = survivors(REPORT, events.as_os_str());
+        if !processes.is_empty() {
+            self.folder.disable_cleanup(true);
+        }
+        processes
+    }
+
+    /// Preloads the guard, which watches memory between the operations of the program, and dumps tensors.
+    pub fn guard(&mut self) -> Result<(), NotStarted> {
+        self.libraries.push(library::GUARD.find()?);
+        Ok(())
+    }
+
+    /// Preloads the guard where lastuse is preloaded and the guard is installed: it tells lastuse of the buffers that the
+    /// program allocates itself.
+    pub fn guard_if_there(&mut self) {
+        if !self.libraries.is_empty() {
+            self.libraries.extend(library::GUARD.find().ok());
+        }
+    }
+
+    /// Starts the program; `prepare` may change the command.
+    pub fn start(&mut self, allocator: Allocator, prepare: impl FnOnce(&mut Command)) -> Result<Run, NotStarted> {
+        let events = self.folder.path().join(format!("events-{}.jsonl", self.runs));
+        self.runs += 1;
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).env(REPORT, &events).stdin(Stdio::inherit());
+        if !self.libraries.is_empty() {
+            command.env("LD_PRELOAD", preloaded(&self.libraries));
+        }
+        match allocator {
+            Allocator::Lastuse => command.env_remove("LASTUSE"),
+            Allocator::Ggml => command.env("LASTUSE", "off"),
+        };
+        prepare(&mut command);
+        let child = Child::start(&mut command).map_err(|error| not_started(&self.program, &error))?;
+        Ok(Run { child, events })
+    }
+}
+
+/// Returns the value of LD_PRELOAD: the libraries, followed by its current value.
+fn preloaded(libraries: &[PathBuf]) -> OsString {
+    let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
+    let all: Vec<OsString> = libraries.iter().map(|library| library.as_os_str().to_owned()).chain(others).collect();
+    all.join(OsStr::new(":"))
+}

@@ -1,0 +1,156 @@
+//! The memory of devices, for people: tables of devices, buffers and tensors, as text and as a part of a page.
+
+mod grid;
+#[cfg(test)]
+mod tests;
+
+use grid::{Cell, Grid};
+use lastuse::accounting::{AccountedDevice, AccountedTensor, Accounting, MemoryClass, Sums};
+use lastuse::placement::Bytes;
+
+use super::sizes::{as_float, mib};
+
+/// The titles of the parts of sums.
+const PARTS: [&str; 6] = ["weights", "kv", "compute", "other", "rounding", "total"];
+
+/// Weights, KV, compute, other, rounding, total.
+fn parts(sums: &Sums) -> [Bytes; 6] {
+    [sums.weights, sums.kv, sums.compute, sums.other, sums.rounding, sums.total()]
+}
+
+/// Formats the devices and the buffers as text.
+pub fn accounting_summary(accounting: &Accounting) -> String {
+    if accounting.buffers.is_empty() {
+        return "no buffers were recorded\n".to_owned();
+    }
+    devices(accounting, true).text() + "\n" + &buffers(accounting).text()
+}
+
+/// Formats the devices, the buffers and the tensors of each graph as text.
+pub fn accounting_text(accounting: &Accounting) -> String {
+    let of_tensors = |(title, tensors): (String, &[AccountedTensor])| format!("\n{title}\n{}", table(tensors).text());
+    accounting_summary(accounting) + &tensors(accounting).map(of_tensors).collect::<String>()
+}
+
+/// Formats the memory of the devices in MiB, and in bytes in all, as text; empty if there are no buffers.
+pub fn devices_in_mib(accounting: &Accounting) -> String {
+    if accounting.buffers.is_empty() {
+        return String::new();
+    }
+    let mut table = Grid::new(&["device, MiB"], &[&PARTS[..], &["bytes"]].concat());
+    let mut add = |name: &str, sums: &Sums| {
+        let sizes = parts(sums).map(|bytes| Cell::new(&mib(bytes)));
+        table.add([Cell::new(name)].into_iter().chain(sizes).chain([Cell::bytes(sums.total())]));
+    };
+    accounting.devices.iter().for_each(|device| add(&device.name, &device.sums));
+    if accounting.devices.len() > 1 {
+        add("all", &accounting.sums());
+    }
+    table.text()
+}
+
+/// Returns the devices, with the sums of all if that is asked for and there are several.
+fn devices(accounting: &Accounting, with_all: bool) -> Grid {
+    let mut table = Grid::new(&["device"], &[&PARTS[..], &["free"]].concat());
+    let mut add = |name: Cell, sums: &Sums, free: Cell| {
+        table.add([name].into_iter().chain(parts(sums).map(Cell::bytes)).chain([free]));
+    };
+    for device in &accounting.devices {
+        let free = device.free.map_or_else(|| Cell::new("-"), Cell::bytes);
+        add(Cell::new(&device.name).with_title(&device.description), &device.sums, free);
+    }
+    if with_all && accounting.devices.len() > 1 {
+        add(Cell::new("all"), &accounting.sums(), Cell::new(""));
+    }
+    table
+}
+
+fn buffers(accounting: &Accounting) -> Grid {
+    let mut table = Grid::new(&["buffer", "device", "type", "usage"], &PARTS);
+    for buffer in &accounting.buffers {
+        let usage = if buffer.mapped { "mapped" } else { buffer.usage.name() };
+        let names = [&buffer.id.to_string(), &buffer.device, &buffer.buffer_type, usage].map(Cell::new);
+        table.add(names.into_iter().chain(parts(&buffer.sums).map(Cell::bytes)));
+    }
+    table
+}
+
+/// Returns the tensors of each graph, and those that no graph has, with titles.
+fn tensors(accounting: &Accounting) -> impl Iterator<Item = (String, &[AccountedTensor])> {
+    let of_graphs = accounting.graphs.iter().map(|graph| {
+        let title = format!("graph of allocator {}: {} leafs, {} nodes", graph.allocator, graph.leafs, graph.nodes);
+        (title, &graph.tensors[..])
+    });
+    let unread = Some(&accounting.unread[..]).filter(|unread| !unread.is_empty());
+    of_graphs.chain(unread.map(|unread| ("tensors that no graph has".to_owned(), unread)))
+}
+
+fn table(tensors: &[AccountedTensor]) -> Grid {
+    let names = ["tensor", "view of", "class", "op", "elements", "executes", "resides", "type"];
+    let mut table = Grid::new(&names, &["buffer", "offset", "bytes", "steps"]);
+    for tensor in tensors {
+        let [columns, rows, third, fourth] = tensor.ne;
+        table.add([
+            Cell::new(&tensor.name),
+            Cell::maybe(tensor.view_of.as_ref()),
+            Cell::new(tensor.class.name()),
+            Cell::new(&tensor.op),
+            Cell::new(&format!("{} [{columns}, {rows}, {third}, {fourth}]", tensor.element)),
+            Cell::maybe(tensor.executes.as_ref()),
+            Cell::maybe(tensor.resides.as_ref()),
+            Cell::maybe(tensor.buffer_type.as_ref()),
+            Cell::maybe(tensor.location.map(|location| location.buffer)),
+            Cell::maybe(tensor.location.map(|location| location.offset)),
+            Cell::bytes(tensor.bytes),
+            Cell::maybe(tensor.steps.map(|steps| format!("{}-{}", steps.first, steps.last))),
+        ]);
+    }
+    table
+}
+
+/// The style of [`accounting_html`].
+pub const ACCOUNTING_STYLE: &str = "
+.accounting { font-size: 13px; overflow: auto; max-height: 60vh; }
+.accounting table { border-collapse: collapse; margin: 6px 0 14px; }
+.accounting tr:first-child { font-weight: bold; }
+.accounting td { padding: 2px 10px 2px 0; text-align: left; white-space: nowrap; }
+.accounting .n { text-align: right; font-variant-numeric: tabular-nums; }
+.accounting .shares { display: flex; width: 420px; max-width: 100%; height: 12px; background: #8883; border-radius: 3px; overflow: hidden; }
+.accounting .shares i { display: block; height: 100%; }
+.accounting .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 4px 0 10px; }
+";
+
+/// Formats the devices, buffers and tensors as a part of a page, without a script.
+pub fn accounting_html(accounting: &Accounting) -> String {
+    let entry = |(name, colour, _): (&str, &str, Bytes)| {
+        format!("<span class=\"swatch\" style=\"background:{colour}\"></span>{name}")
+    };
+    let legend: String = coloured(&Sums::default()).map(entry).collect();
+    let devices = devices(accounting, false).html(|device| accounting.devices.get(device).map(shares));
+    let buffers = buffers(accounting).html(|_| None);
+    let of_tensors = |(title, tensors): (String, &[AccountedTensor])| {
+        format!("<details><summary>{title}</summary>{}</details>\n", table(tensors).html(|_| None))
+    };
+    let tensors: String = tensors(accounting).map(of_tensors).collect();
+    format!("<div class=\"accounting\">\n<p>{legend}</p>\n{devices}{buffers}{tensors}</div>\n")
+}
+
+/// Returns the classes and rounding, each with its colour and its bytes.
+fn coloured(sums: &Sums) -> impl Iterator<Item = (&'static str, &'static str, Bytes)> {
+    let colours = ["#4477aa", "#66aa55", "#dd8833", "#aa4499"].into_iter();
+    let classes = MemoryClass::ALL.map(|class| (class.name(), sums.of(class)));
+    let classes = classes.into_iter().zip(colours).map(|((name, bytes), colour)| (name, colour, bytes));
+    classes.chain([("rounding", "#999999", sums.rounding)])
+}
+
+/// Draws the content of a device as shares of its memory, or of the held bytes if these are more or its memory is
+/// unknown.
+fn shares(device: &AccountedDevice) -> String {
+    let all = device.memory.unwrap_or(0).max(device.sums.total()).max(1);
+    let share = |(name, colour, bytes): (&str, &str, Bytes)| {
+        let share = as_float(bytes) / as_float(all) * 100.0;
+        format!("<i style=\"width:{share:.3}%;background:{colour}\" title=\"{name}: {bytes} bytes\"></i>")
+    };
+    let parts: String = coloured(&device.sums).filter(|(.., bytes)| *bytes > 0).map(share).collect();
+    format!("<div class=\"shares\">{parts}</div>")
+}

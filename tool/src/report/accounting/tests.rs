@@ -1,0 +1,122 @@
+//! Tables of an accounting, as text and on a page.
+
+use lastuse::accounting::{
+    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, Location, MemoryClass,
+    Steps, Sums,
+};
+
+use super::{accounting_html, accounting_summary, accounting_text};
+
+const DEVICES: [&str; 2] = ["CPU", "GPU0"];
+
+fn tensor(name: &str, ne: [i64; 4], device: usize, offset: Option<u64>) -> AccountedTensor {
+    AccountedTensor {
+        name: name.to_owned(),
+        op: "NONE".to_owned(),
+        element: "i32".to_owned(),
+        ne,
+        class: MemoryClass::Weights,
+        bytes: 4096,
+        view_of: None,
+        resides: Some(DEVICES[device].to_owned()),
+        buffer_type: Some("CPU".to_owned()),
+        location: offset.map(|offset| Location { buffer: 1, offset }),
+        steps: Some(Steps { first: 2, last: 7 }),
+        executes: None,
+    }
+}
+
+fn example() -> Accounting {
+    let device = |name: &str, kind: &str, sums| AccountedDevice {
+        name: name.to_owned(),
+        description: format!("the <{name}>"),
+        kind: kind.to_owned(),
+        free: (kind == "gpu").then_some(100),
+        memory: (kind == "gpu").then_some(400),
+        sums,
+    };
+    let sums = [Sums { weights: 4000, rounding: 96, ..Sums::default() }, Sums { compute: 300, ..Sums::default() }];
+    let buffer = |id: u64, device: usize, mapped| AccountedBuffer {
+        id,
+        device: DEVICES[device].to_owned(),
+        buffer_type: "CPU".to_owned(),
+        usage: BufferUsage::Weights,
+        mapped,
+        asked: sums[device].total(),
+        bytes: sums[device].total(),
+        sums: sums[device],
+    };
+    let view = AccountedTensor {
+        view_of: Some("Kcur-0".to_owned()),
+        location: None,
+        resides: None,
+        buffer_type: None,
+        steps: None,
+        ..tensor("Kcur-0 (view)", [4, 4, 1, 1], 1, None)
+    };
+    let computed = AccountedTensor {
+        op: "MUL_MAT".to_owned(),
+        executes: Some("GPU0".to_owned()),
+        class: MemoryClass::Compute,
+        ..tensor("ffn\n<up>", [4, 4, 1, 1], 1, Some(64))
+    };
+    let tensors = vec![
+        tensor("blk.0.gpu_idx", [32768, 1, 1, 1], 0, Some(0)),
+        tensor("blk.0.gpu_bucket", [1024, 1, 1, 1], 1, Some(64)),
+        view,
+        computed,
+    ];
+    Accounting {
+        process: 1,
+        ggml: "0.26.0".to_owned(),
+        devices: vec![device("CPU", "cpu", sums[0]), device("GPU0", "gpu", sums[1])],
+        buffers: vec![buffer(1, 0, true), buffer(2, 1, false)],
+        graphs: vec![AccountedGraph { allocator: 1, leafs: 2, nodes: 2, tensors }],
+        unread: vec![tensor("spare", [1, 1, 1, 1], 0, Some(128))],
+    }
+}
+
+#[test]
+fn tables_have_sums_and_what_is_free() {
+    let expected = "\
+device  weights  kv  compute  other  rounding  total  free
+CPU        4000   0        0      0        96   4096     -
+GPU0          0   0      300      0         0    300   100
+all        4000   0      300      0        96   4396
+
+buffer  device  type  usage    weights  kv  compute  other  rounding  total
+1       CPU     CPU   mapped      4000   0        0      0        96   4096
+2       GPU0    CPU   weights        0   0      300      0         0    300
+";
+    assert_eq!(accounting_summary(&example()), expected);
+    let text = accounting_text(&example());
+    assert!(text.starts_with(expected), "{text}");
+    assert!(text.contains("\ntensors that no graph has\n"), "{text}");
+    assert_eq!(accounting_summary(&Accounting::default()), "no buffers were recorded\n");
+}
+
+#[test]
+fn every_tensor_has_a_row_with_its_shape_and_place() {
+    let expected = "
+graph of allocator 1: 2 leafs, 2 nodes
+tensor            view of  class    op       elements              executes  resides  type  buffer  offset  bytes  steps
+blk.0.gpu_idx     -        weights  NONE     i32 [32768, 1, 1, 1]  -         CPU      CPU        1       0   4096    2-7
+blk.0.gpu_bucket  -        weights  NONE     i32 [1024, 1, 1, 1]   -         GPU0     CPU        1      64   4096    2-7
+Kcur-0 (view)     Kcur-0   weights  NONE     i32 [4, 4, 1, 1]      -         -        -          -       -   4096      -
+ffn\u{fffd}<up>          -        compute  MUL_MAT  i32 [4, 4, 1, 1]      GPU0      GPU0     CPU        1      64   4096    2-7
+";
+    let text = accounting_text(&example());
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn names_are_escaped_on_the_page() {
+    let part = accounting_html(&example());
+    assert!(
+        part.contains("ffn\u{fffd}&lt;up&gt;") && part.contains("the &lt;CPU&gt;") && !part.contains("<up>"),
+        "{part}"
+    );
+    assert!(part.contains("title=\"weights: 4000 bytes\"") && part.ends_with("</div>\n"), "{part}");
+    assert!(part.contains("<td class=\"n\" title=\"4096 bytes\">4.00 KiB</td>"), "{part}");
+    assert!(!part.contains("<script") && !part.contains("http"), "{part}");
+}

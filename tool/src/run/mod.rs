@@ -1,0 +1,305 @@
+//! `lastuse run`: runs a program with lastuse in place of its ggml-alloc, and reports its buffers.
+
+pub mod accounting;
+mod files;
+mod report;
+
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use accounting::{Accountings, Form, Written};
+use files::{Captures, Dumps, checked_pattern};
+use lastuse::graph::RuleSetting;
+use lastuse::placement::Bytes;
+use lastuse::report::explain::Explanation;
+use lastuse::settings::variables;
+use report::Ended;
+
+use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
+use crate::output::{Output, by_ending, is_stream, print_error};
+use crate::passes::size_option;
+
+/// The variable by which ggml's Vulkan backend keeps the order of nodes. "lastuse offload" needs graphs in the program's order,
+/// which cannot be found out afterwards.
+const KEEP_ORDER: &str = "GGML_VK_DISABLE_GRAPH_OPTIMIZE";
+
+/// The variable with the file of what devices hold.
+const ACCOUNTING: &str = "LASTUSE_ACCOUNTING";
+
+const EXAMPLES: &str = "Examples:
+  lastuse run ./llama-cli -m model.gguf -p Hello
+  lastuse run --off ./llama-cli -m model.gguf       with ggml-alloc, to compare
+  lastuse run --accounting ./llama-cli ...          what each device holds
+  lastuse run --accounting=memory.html ./llama-cli ...   a picture of it
+  lastuse run --accounting=tensors.txt ./llama-cli ...   and every tensor
+  lastuse run --capture graphs ./llama-cli ...      its graphs, for \"explain\"
+  lastuse run --explain ./llama-cli ...             why it needs so much
+  lastuse run --verify ./llama-cli ...              check every plan
+  lastuse run --dump 'l_out-*,kq*' ./llama-cli ...  values, for numpy.load
+  lastuse run -- ./llama-cli --help                 \"--\" may come in between";
+
+const EXIT_CODES: &str = "Exit codes: that of the program, or 128 plus the signal that killed it; 125 lastuse failed, 126 the program is not \
+executable, 127 there is no such program.";
+
+/// Run a program with lastuse, and report its compute buffers.
+///
+/// lastuse takes the place of the program's ggml-alloc. Works with unchanged programs that use ggml as a shared library
+/// (libggml-base.so), such as those of llama.cpp, and with scripts that start one. Put options of lastuse before the
+/// program; everything after it is passed on.
+///
+/// When the program exits, the standard error has its time and its peak resident memory, and a table with a line for each
+/// buffer of each allocator: its bytes, the lower bound, the bytes with ggml-alloc, the ratio lastuse / ggml-alloc (lower is
+/// better), the part that is saved, the number of plans, and the microseconds that planning took. Lines follow with the graphs
+/// that each allocator has planned, and what verification has checked. A second table has what each device held when it held
+/// the most: weights, caches (kv), compute buffers, other buffers, and rounding.
+///
+/// With --accounting two more tables have these to the byte, with the memory that the device reported as free, and each
+/// buffer. The file that --accounting names gets a page with pictures of the graphs and all tensors, or, by its ending, the
+/// tensors alone: .json or .txt.
+#[derive(clap::Args)]
+#[command(after_help = format!("{EXAMPLES}\n\nEnvironment:\n{}\n\n{EXIT_CODES}", variables()))]
+pub struct Arguments {
+    /// Use ggml-alloc: lastuse forwards every call, and only reports.
+    #[arg(long, conflicts_with_all = ["capture", "accounting", "explain", "verify", "rules", "effort", "reorder", "budget", "retain", "dump"])]
+    off: bool,
+
+    /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them
+    ///
+    /// Nodes are captured in the program's order: ggml's Vulkan backend, which runs them in another one, is told to keep it
+    /// (GGML_VK_DISABLE_GRAPH_OPTIMIZE=1).
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
+
+    /// Report what the devices hold and, if a file is named, draw the memory over time as an HTML page, or write all tensors
+    /// to a file that ends in .json or .txt.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    accounting: Option<Option<PathBuf>>,
+
+    /// Explain the graph with the largest plan, as "lastuse explain" does.
+    #[arg(long)]
+    explain: bool,
+
+    /// Check each plan before it is used; "memory" also checks what each operation writes.
+    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "plan",
+          value_parser = ["plan", "memory"])]
+    verify: Option<String>,
+
+    /// Run the nodes of graphs in an order with a lower peak, for programs that use graph allocators directly; schedulers keep
+    /// theirs.
+    #[arg(long)]
+    reorder: bool,
+
+    /// Compute tiling, so that the buffers of each graph allocator take at most this many bytes, for
+    /// programs that use graph allocators directly; schedulers keep theirs.
+    #[arg(long, value_name = "BYTES", value_parser = size_option)]
+    budget: Option<Bytes>,
+
+    /// Keep the tensors with these names readable to the end of each run: names separated by commas, in which "*"
+    /// matches any characters and "?" one.
+    #[arg(long, value_name = "NAMES")]
+    retain: Option<String>,
+
+    /// Write the values of the tensors with these names after each run, as arrays of NumPy.
+    #[arg(long, value_name = "NAMES")]
+    dump: Option<String>,
+
+    /// The folder of these arrays, which must be empty or missing [default: lastuse-dump]
+    #[arg(long, value_name = "DIR", requires = "dump")]
+    dump_dir: Option<PathBuf>,
+
+    /// The rules for sharing memory, as in "lastuse plan".
+    #[arg(long)]
+    rules: Option<String>,
+
+    /// The work limit of the search for a smaller placement, as in "lastuse plan".
+    #[arg(long, value_name = "UNITS")]
+    effort: Option<u64>,
+
+    /// Print JSON instead of the table.
+    #[arg(long)]
+    json: bool,
+
+    /// Write the table to this file (*.txt), or JSON (*.json), instead of the standard error.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Print how the program is started, and a line for each plan (LASTUSE_LOG=info).
+    #[arg(short, long)]
+    verbose: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Runs the program. Wrong options and unwritable files are reported before it starts.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    match run_program(arguments) {
+        Ok(code) => Ok(code),
+        Err(not_started) => {
+            print_error(&not_started.message);
+            Ok(ExitCode::from(not_started.code))
+        }
+    }
+}
+
+fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
+    arguments.check_rules()?;
+    let is_json = arguments.is_json()?;
+    let output = arguments.output.as_ref().map(|file| Output::open(file)).transpose().map_err(NotStarted::failed)?;
+    let to = accounting::open(arguments.accounting.as_ref().and_then(Option::as_deref))?;
+    let mut launcher = arguments.target.launcher()?;
+    let requests = arguments.requests(&launcher, to.as_ref().map(|(form, _)| *form))?;
+    if arguments.verify.as_deref() == Some("memory") || requests.dumps.is_some() {
+        launcher.guard()?;
+    } else if requests.accountings.is_some() {
+        launcher.guard_if_there();
+    }
+    let allocator = if arguments.off { Allocator::Ggml } else { Allocator::Lastuse };
+    if arguments.verbose {
+        print_error(&launcher.describe());
+    }
+    let run = launcher.start(allocator, |command| arguments.prepare(command, &requests))?;
+    let exit = run.child.wait().map_err(|error| NotStarted::failed(format!("cannot wait for the program: {error}")))?;
+    let events = Events::read(&run.events);
+    let survivors = launcher.keep_for_survivors(&run.events);
+    let written = requests.accountings.as_ref().map(Accountings::read).transpose();
+    let explained = requests.captures.as_ref().filter(|_| arguments.explain).map(explain_largest).transpose();
+    let reported = written.and_then(|written| {
+        let explanation = explained?.flatten();
+        let ended = Ended {
+            arguments,
+            launcher: &launcher,
+            exit: &exit,
+            events: &events,
+            survivors: &survivors,
+            requests: &requests,
+            written: written.as_deref(),
+            explanation,
+        };
+        let text = if is_json { ended.json() } else { ended.text() };
+        write_report(&text, output)?;
+        let written = written.unwrap_or_default();
+        match (to, &requests.captures) {
+            (Some((Form::Page, page)), Some(captures)) => draw(captures, &launcher.name(), &written, page),
+            (Some((Form::Json, file)), _) => file.write(accounting::json_text(&written).as_bytes()),
+            (Some((Form::Text, file)), _) => file.write(accounting::tables_with_tensors(&written).as_bytes()),
+            _ => Ok(()),
+        }
+    });
+    if let Err(message) = reported {
+        print_error(&message);
+        return Ok(if exit.status.success() { ExitCode::from(FAILED) } else { exit_code(exit.status) });
+    }
+    Ok(exit_code(exit.status))
+}
+
+/// The files that the program writes and the tensors that it keeps.
+struct Requests {
+    captures: Option<Captures>,
+    /// The names of retained tensors.
+    retain: Option<String>,
+    dumps: Option<Dumps>,
+    /// The memory of the devices.
+    accountings: Option<Accountings>,
+}
+
+impl Arguments {
+    fn requests(&self, launcher: &Launcher, to: Option<Form>) -> Result<Requests, NotStarted> {
+        let retain = self.retain.as_ref().map(|names| checked_pattern("--retain", names)).transpose()?;
+        let dumps = self.dump.as_ref().map(|names| Dumps::new(names, self.dump_dir.as_deref())).transpose()?;
+        // The program writes no accounting on ggml-alloc, and to the file of the user if that is set.
+        let is_recorded = self.accounting.is_some() || (!self.off && std::env::var_os(ACCOUNTING).is_none());
+        let accountings = is_recorded.then(|| Accountings::new(launcher.folder())).transpose()?;
+        let is_read = self.explain || matches!(to, Some(Form::Page));
+        Ok(Requests { captures: self.captures(launcher, is_read)?, retain, dumps, accountings })
+    }
+
+    /// Returns whether the report is JSON: by the ending of its file, or by the option.
+    fn is_json(&self) -> Result<bool, NotStarted> {
+        let file = self.output.as_deref().filter(|file| !is_stream(file));
+        let by_name = file.map(|file| by_ending(file, &[(".json", true), (".txt", false)])).transpose();
+        match by_name.map_err(|why| NotStarted::failed(format!("--output: {why}")))? {
+            Some(false) if self.json => {
+                Err(NotStarted::failed("--json writes to a file that ends in .json, not in .txt"))
+            }
+            by_name => Ok(by_name.unwrap_or(self.json)),
+        }
+    }
+
+    /// Refuses unknown rules, which the library would only log.
+    fn check_rules(&self) -> Result<(), NotStarted> {
+        let Some(rules) = &self.rules else { return Ok(()) };
+        let known: Result<RuleSetting, _> = rules.parse();
+        known.map(|_| ()).map_err(|unknown| NotStarted::failed(format!("--rules: {unknown}")))
+    }
+
+    /// Returns where captures go, which pictures and explanations are made from, too.
+    fn captures(&self, launcher: &Launcher, is_read: bool) -> Result<Option<Captures>, NotStarted> {
+        match (&self.capture, is_read) {
+            (Some(path), _) => Captures::new(path).map(Some),
+            (None, true) => Captures::new(&launcher.folder().join("graphs")).map(Some),
+            (None, false) => Ok(None),
+        }
+    }
+
+    fn prepare(&self, command: &mut Command, requests: &Requests) {
+        let mut set = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                command.env(name, value);
+            }
+        };
+        set("LASTUSE_VERIFY", self.verify.clone());
+        set("LASTUSE_LOG", (self.verbose && std::env::var_os("LASTUSE_LOG").is_none()).then(|| "info".to_owned()));
+        set("LASTUSE_RULES", self.rules.clone());
+        set("LASTUSE_EFFORT", self.effort.map(|units| units.to_string()));
+        set("LASTUSE_REORDER", self.reorder.then(|| "on".to_owned()));
+        set("LASTUSE_BUDGET", self.budget.map(|bytes| bytes.to_string()));
+        set("LASTUSE_RETAIN", requests.retain.clone());
+        if let Some(captures) = &requests.captures {
+            command.env("LASTUSE_CAPTURE", &captures.names);
+        }
+        if self.capture.is_some() && std::env::var_os(KEEP_ORDER).is_none() {
+            command.env(KEEP_ORDER, "1");
+        }
+        if let Some(accountings) = &requests.accountings {
+            command.env(ACCOUNTING, accountings.file());
+        }
+        if let Some(dumps) = &requests.dumps {
+            command.env("LASTUSE_DUMP", &dumps.pattern).env("LASTUSE_DUMP_DIR", &dumps.folder);
+        }
+    }
+}
+
+fn write_report(text: &str, output: Option<Output>) -> Result<(), String> {
+    match output {
+        Some(output) => output.write(text.as_bytes()),
+        // A closed standard error cannot be reported.
+        None => {
+            let _ = io::stderr().write_all(text.as_bytes());
+            Ok(())
+        }
+    }
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+    ExitCode::from(u8::try_from(code).unwrap_or(FAILED))
+}
+
+/// Explains the captured graph with the largest plan; `None` if there is no graph.
+fn explain_largest(captures: &Captures) -> Result<Option<Explanation>, String> {
+    super::explain::largest(&captures.files()?)
+}
+
+/// Draws all captured graphs, with the memory of the devices.
+fn draw(captures: &Captures, program: &str, written: &[Written], picture: Output) -> Result<(), String> {
+    let files = captures.files()?;
+    if files.is_empty() {
+        picture.discard();
+        return Err("no picture was drawn: the program planned no graph".to_owned());
+    }
+    let accountings: Vec<_> = written.iter().map(|written| &written.accounting).collect();
+    picture.write(super::draw::page(&files, program, &accountings)?.as_bytes())
+}
