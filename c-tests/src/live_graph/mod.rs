@@ -185,7 +185,7 @@ fn new_tensor(context: &Context, snapshot: &Snapshot, id: TensorId) -> Result<*m
     }
     // SAFETY: takes any number.
     let listed = unsafe { (ggml.functions.op_can_inplace)(op) };
-    if listed != plain.operation.is_listed() {
+    if listed != plain.in_place.is_listed() {
         return Err(format!(
             "tensor {}: in this ggml {} may be computed in place, or not, unlike in the file",
             info.id, info.op
