@@ -39,25 +39,19 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 18] = [
+    const SOURCES: [&str; 12] = [
         "src/abi/process.rs",
-        "src/abi/accounting.rs",
-        "src/abi/dump.rs",
+        "src/abi/records.rs",
         "src/abi/inspect.rs",
         "src/abi/context.rs",
         "src/abi/tensor.rs",
-        "src/abi/dedicate.rs",
         "src/abi/passes.rs",
-        "src/abi/recompute.rs",
-        "src/abi/tiling.rs",
+        "src/abi/budget_passes.rs",
         "src/abi/steps.rs",
         "src/abi/offload.rs",
         "src/abi/offload_device.rs",
         "src/abi/offload_item.rs",
-        "src/abi/offload_graph.rs",
-        "src/abi/verify.rs",
-        "src/abi/memory_guard.rs",
-        "src/abi/guard_check.rs",
+        "src/abi/checks.rs",
     ];
 
     /// Generates include/lastuse.h.

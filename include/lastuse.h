@@ -727,26 +727,6 @@ bool lastuse_offload_solve(struct lastuse_offload *offload);
 // lastuse_offload_solve nothing is freed.
 void lastuse_offload_free(struct lastuse_offload *offload);
 
-// Adds a device and returns its number, from 0. Devices are added in the order of preference; the last one is the
-// host, whose memory the CPU computes in. For a scheduler, add one for each of its backends, in their order. Buffer
-// type and backend live until lastuse_offload_free. Returns -1 if lastuse does not know the layout of their ggml.
-int lastuse_offload_add_device(struct lastuse_offload *offload, const struct lastuse_offload_device *device);
-
-// Fills in what is taken of a device, if lastuse_offload_solve has placed the items; or the budget that it would
-// need, if that is why they were not placed. Returns false if there is neither.
-bool lastuse_offload_device_report(const struct lastuse_offload *offload,
-                                   int device,
-                                   struct lastuse_offload_memory *report);
-
-// Adds a weight or a cache and returns its number, from 0. On a device, weights and caches lie in buffers apart, in
-// this order. The tensor lives until lastuse_offload_free; one that two parts of a model share is one item. Returns
-// -1 if there is neither a tensor nor a name with bytes, if a tensor was added before, if kind, tensor_class or device
-// has no valid value, or if n_rows is set without row_bytes. With n_rows, row_benefits must not be NULL.
-int lastuse_offload_add_item(struct lastuse_offload *offload, const struct lastuse_offload_item *item);
-
-// Fills in where an item is placed. Returns false if there is no such item or lastuse_offload_solve has not placed it.
-bool lastuse_offload_item_report(const struct lastuse_offload *offload, int item, struct lastuse_offload_place *report);
-
 // Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single token,
 // as the program builds it, before a scheduler has split it. Returns its number, from 0; -1 in a callback of
 // lastuse_offload_solve. The graph lives until lastuse_offload_free.
@@ -766,6 +746,26 @@ bool lastuse_offload_buffer_ids(const struct lastuse_offload *offload, int graph
 // another number of backends than there are devices, with LASTUSE_OFFLOAD_POWERINFER, and for the reasons of
 // lastuse_offload_solve. The graphs must not have been changed or scheduled since that.
 bool lastuse_offload_apply(const struct lastuse_offload *offload, int graph, struct ggml_backend_sched *sched);
+
+// Adds a device and returns its number, from 0. Devices are added in the order of preference; the last one is the
+// host, whose memory the CPU computes in. For a scheduler, add one for each of its backends, in their order. Buffer
+// type and backend live until lastuse_offload_free. Returns -1 if lastuse does not know the layout of their ggml.
+int lastuse_offload_add_device(struct lastuse_offload *offload, const struct lastuse_offload_device *device);
+
+// Fills in what is taken of a device, if lastuse_offload_solve has placed the items; or the budget that it would
+// need, if that is why they were not placed. Returns false if there is neither.
+bool lastuse_offload_device_report(const struct lastuse_offload *offload,
+                                   int device,
+                                   struct lastuse_offload_memory *report);
+
+// Adds a weight or a cache and returns its number, from 0. On a device, weights and caches lie in buffers apart, in
+// this order. The tensor lives until lastuse_offload_free; one that two parts of a model share is one item. Returns
+// -1 if there is neither a tensor nor a name with bytes, if a tensor was added before, if kind, tensor_class or device
+// has no valid value, or if n_rows is set without row_bytes. With n_rows, row_benefits must not be NULL.
+int lastuse_offload_add_item(struct lastuse_offload *offload, const struct lastuse_offload_item *item);
+
+// Fills in where an item is placed. Returns false if there is no such item or lastuse_offload_solve has not placed it.
+bool lastuse_offload_item_report(const struct lastuse_offload *offload, int item, struct lastuse_offload_place *report);
 
 // Verifies the addresses of an allocated graph, whichever allocator assigned them: simulates the graph, and returns
 // true if no value is overwritten before its last use and no result before the end. Tensors outside of compute

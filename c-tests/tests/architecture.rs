@@ -8,12 +8,6 @@ use std::path::{Path, PathBuf};
 /// A module: the names that lead to it.
 type Module = Vec<String>;
 
-/// Parts that use a later one: the module that lists both, the part, the later part, and the reason.
-const EXCEPTIONS: [(&str, &str, &str, &str); 2] = [
-    ("abi", "offload", "offload_numbers", "the C enums are declared with the functions that take them"),
-    ("abi", "offload_item", "offload_numbers", "the C enums are declared with the functions that take them"),
-];
-
 /// The files of `src` that are not tests, by module.
 fn modules() -> BTreeMap<Module, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("src");
@@ -119,13 +113,8 @@ fn later_uses() -> BTreeSet<(String, String, String)> {
 
 #[test]
 fn no_part_uses_a_later_one() {
-    let excepted = |(folder, part, later): &(String, String, String)| {
-        EXCEPTIONS.iter().any(|it| (it.0, it.1, it.2) == (folder.as_str(), part.as_str(), later.as_str()))
-    };
     let found = later_uses();
-    let wrong: Vec<_> = found.iter().filter(|uses| !excepted(uses)).collect();
-    assert!(wrong.is_empty(), "uses of a later part (folder, part, later part): {wrong:?}");
-    assert_eq!(found.len(), EXCEPTIONS.len(), "an exception is not needed any more: {found:?}");
+    assert!(found.is_empty(), "uses of a later part (folder, part, later part): {found:?}");
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::ffi::c_int;
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::ggml::{Allocator, GraphRef, abort};
+use crate::ggml::{Allocator, GraphRef};
+
+use super::call::Call;
 
 /// Buffer ids of a graph. A list is `None` where all ids are 0: the caller passed NULL, or there is only one buffer.
 #[derive(Debug)]
@@ -43,9 +45,9 @@ impl BufferIds {
         leafs: *const c_int,
         buffers: usize,
     ) -> Result<Self, BadId> {
-        // SAFETY: NULL, or an id for each node, as the caller guarantees.
+        // SAFETY: NULL, or an id for each node: see "# Safety".
         let nodes = unsafe { read_list("node_buffer_ids", nodes, graph.nodes.len(), buffers) };
-        // SAFETY: NULL, or an id for each leaf, as the caller guarantees.
+        // SAFETY: NULL, or an id for each leaf: see "# Safety".
         let leafs = unsafe { read_list("leaf_buffer_ids", leafs, graph.leafs.len(), buffers) };
         Ok(Self { nodes: nodes?, leafs: leafs? })
     }
@@ -56,23 +58,23 @@ impl BufferIds {
     /// # Safety
     /// Each list is NULL, or holds as many ids as `graph` has nodes or leafs.
     pub(super) unsafe fn read_for(
+        call: Call,
         allocator: &Allocator,
-        function: &str,
         graph: GraphRef<'_>,
         nodes: *const c_int,
         leafs: *const c_int,
     ) -> Self {
         let count = allocator.buffer_count();
-        // SAFETY: NULL or long enough, as the caller guarantees.
+        // SAFETY: NULL or long enough: see "# Safety".
         let ids = unsafe { Self::read(graph, nodes, leafs, count) };
-        ids.unwrap_or_else(|bad| abort_on_id(function, &bad, count))
+        ids.unwrap_or_else(|bad| abort_on_id(call, &bad, count))
     }
 }
 
 /// Returns the argument `buffer_id` as an index of a buffer of `allocator`; aborts if there is no such buffer.
-pub(super) fn checked_buffer_id(function: &str, allocator: &Allocator, id: c_int) -> usize {
+pub(super) fn checked_buffer_id(call: Call, allocator: &Allocator, id: c_int) -> usize {
     let count = allocator.buffer_count();
-    index_below(count, id).unwrap_or_else(|| abort_on_id(function, &format!("buffer_id is {id}"), count))
+    index_below(count, id).unwrap_or_else(|| abort_on_id(call, &format_args!("buffer_id is {id}"), count))
 }
 
 /// # Safety
@@ -84,7 +86,7 @@ unsafe fn read_list(
     buffers: usize,
 ) -> Result<Option<Vec<usize>>, BadId> {
     let Some(ids) = NonNull::new(ids.cast_mut()) else { return Ok(None) };
-    // SAFETY: `count` ids, as the caller guarantees.
+    // SAFETY: `count` ids: see "# Safety".
     let ids = unsafe { std::slice::from_raw_parts(ids.as_ptr(), count) };
     // No id is larger than all bits together. Negative ids are large unsigned numbers.
     let bits = ids.iter().fold(0, |bits, id| bits | id.cast_unsigned());
@@ -101,6 +103,6 @@ fn index_below(count: usize, id: c_int) -> Option<usize> {
     usize::try_from(id).ok().filter(|&id| id < count)
 }
 
-fn abort_on_id(function: &str, bad: &dyn fmt::Display, count: usize) -> ! {
-    abort(file!(), line!(), &format!("{function}: {bad}, and the allocator has {count} buffers"))
+fn abort_on_id(call: Call, bad: &dyn fmt::Display, count: usize) -> ! {
+    call.abort(&format_args!("{bad}, and the allocator has {count} buffers"))
 }

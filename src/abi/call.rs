@@ -5,16 +5,17 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::ggml::{Allocator, Ggml, NoGgml, Runtime, TensorRef, ggml_gallocr, ggml_tensor};
+use crate::ggml::{
+    Allocator, Ggml, NoGgml, NotEnabled, Runtime, SIGNATURE, TensorRef, abort, check_enabled, ggml_gallocr,
+    ggml_tensor, is_forwarded,
+};
 use crate::placement::Bytes;
 
-use super::abort::{abort_on_panic, required};
-use super::enabled::is_enabled;
-use super::ggml_of_arguments::runtime_or_fail;
-use super::graph_allocator::lastuse_allocator;
-use super::last_error::{fail, set_last_error};
-use super::struct_size::{CallersStruct, SizedStruct, callers_struct, required_struct};
+use super::arguments::made_by_lastuse;
+use super::c_types::{CallersStruct, SizedStruct, callers_struct};
+use super::failure::{abort_on_panic, fail, set_last_error};
 
 /// A call of a C function.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,10 @@ pub(super) trait Returned {
     const FAILED: Self;
 }
 
+impl Returned for () {
+    const FAILED: Self = ();
+}
+
 impl Returned for bool {
     const FAILED: Self = false;
 }
@@ -47,7 +52,12 @@ impl<T> Returned for *mut T {
 
 /// Runs the body of a C function.
 pub(super) fn call<T: Returned>(name: &'static str, body: impl FnOnce(Call) -> Result<T, Failed>) -> T {
-    abort_on_panic(|| body(Call { name }).unwrap_or(T::FAILED))
+    total(name, |call| body(call).unwrap_or(T::FAILED))
+}
+
+/// Runs the body of a C function that cannot fail, or sets the last error itself.
+pub(super) fn total<T>(name: &'static str, body: impl FnOnce(Call) -> T) -> T {
+    abort_on_panic(|| body(Call { name }))
 }
 
 /// Returns bytes, or the most that C can say.
@@ -55,6 +65,12 @@ pub(super) fn size(bytes: Bytes) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
+/// Returns a count or an index, or the most that C can say.
+pub(super) fn number(count: usize) -> c_int {
+    c_int::try_from(count).unwrap_or(c_int::MAX)
+}
+
+/// How a call fails.
 impl Call {
     /// Sets the last error and logs it.
     pub fn refuse(self, why: &dyn Display) -> Failed {
@@ -76,25 +92,89 @@ impl Call {
         done.map_err(|why| self.refuse(&why))
     }
 
-    /// Checks that lastuse is enabled.
+    /// Ends the process in `ggml_abort`.
+    pub fn abort(self, why: &dyn Display) -> ! {
+        abort(file!(), line!(), &format!("{}: {why}", self.name))
+    }
+}
+
+/// What a call is for.
+impl Call {
+    /// Checks that lastuse is enabled. Before a ggml is loaded it is taken to be.
     ///
     /// # Errors
     /// [`Failed`].
     pub fn enabled(self) -> Result<(), Failed> {
-        is_enabled(self.name).then_some(()).ok_or(Failed)
+        match check_enabled() {
+            Ok(()) | Err(NotEnabled::NoGgml(NoGgml::NotLoaded)) => Ok(()),
+            Err(why) => Err(self.refuse_not_enabled(&why)),
+        }
     }
 
-    /// Returns the runtime of a ggml.
+    /// Sets the last error. That the program is linked in the wrong order also goes to ggml's log, once.
+    fn refuse_not_enabled(self, why: &NotEnabled) -> Failed {
+        static IS_LOGGED: AtomicBool = AtomicBool::new(false);
+        let is_order = matches!(why, NotEnabled::NotReached(_));
+        if is_order && !IS_LOGGED.swap(true, Ordering::Relaxed) { self.refuse(why) } else { self.refuse_silently(why) }
+    }
+
+    /// Returns what was found of the ggml that the arguments belong to; aborts where none was found.
+    pub fn found<T>(self, found: Result<T, NoGgml>) -> T {
+        found.unwrap_or_else(|why| abort(file!(), line!(), &format!("{SIGNATURE}{why}")))
+    }
+
+    /// Returns the runtime of a ggml. That a layout is unknown was logged when the ggml was found.
     ///
     /// # Errors
     /// [`Failed`]: there is none, or its layout is unknown.
     pub fn runtime(self, found: Result<&'static Ggml, NoGgml>) -> Result<&'static Runtime, Failed> {
-        runtime_or_fail(self.name, found).ok_or(Failed)
+        let unknown = "this ggml has a layout that lastuse does not know";
+        self.done(found)?.runtime().ok_or_else(|| self.refuse_silently(&unknown))
     }
 
+    /// Returns the runtime of a ggml whose graphs lastuse plans.
+    ///
+    /// # Errors
+    /// [`Failed`]: there is none, or ggml's own allocator does the work.
+    pub fn served(self, found: Result<&'static Ggml, NoGgml>) -> Result<&'static Runtime, Failed> {
+        let off = "lastuse is not enabled; ggml's own allocator would plan the changed graph";
+        self.done(found)?.served().ok_or_else(|| self.refuse_silently(&off))
+    }
+
+    /// Returns a function of ggml that not every version has; aborts where this one lacks it.
+    pub fn original<F>(self, function: Option<F>) -> F {
+        function.unwrap_or_else(|| self.abort(&"this ggml has no such function"))
+    }
+
+    /// Returns the allocator; aborts if it is NULL.
+    ///
+    /// # Errors
+    /// [`Failed`]: lastuse has not created it.
+    ///
+    /// # Safety
+    /// `galloc` is NULL, or live for `'g` and used by this thread only.
+    pub unsafe fn allocator<'g>(self, galloc: *mut ggml_gallocr) -> Result<&'g mut Allocator, Failed> {
+        let galloc = self.required("galloc", galloc);
+        // SAFETY: live, and of this thread: see "# Safety".
+        let made = unsafe { made_by_lastuse(galloc) };
+        made.ok_or_else(|| self.refuse_not_enabled(&NotEnabled::of_allocator(is_forwarded(galloc))))
+    }
+}
+
+/// Arguments as safe values.
+impl Call {
     /// Returns an argument that must not be NULL; aborts with its name otherwise.
     pub fn required<T>(self, argument: &str, pointer: *mut T) -> NonNull<T> {
-        required(pointer, self.name, argument)
+        NonNull::new(pointer).unwrap_or_else(|| self.abort(&format_args!("{argument} is NULL")))
+    }
+
+    /// Returns a number as an index.
+    ///
+    /// # Errors
+    /// [`Failed`]: there are only `count` of what it numbers.
+    pub fn index(self, what: &str, number: c_int, count: usize) -> Result<usize, Failed> {
+        let found = usize::try_from(number).ok().filter(|&at| at < count);
+        found.ok_or_else(|| self.refuse(&format_args!("there is no {what} {number}; there are {count}")))
     }
 
     /// Returns a tensor; aborts if it is NULL.
@@ -106,16 +186,29 @@ impl Call {
         unsafe { TensorRef::from_non_null(self.required(argument, tensor)) }
     }
 
-    /// Returns the allocator; aborts if it is NULL.
-    ///
-    /// # Errors
-    /// [`Failed`]: lastuse has not created it.
+    /// Returns the entries of a list, which may be NULL if it is empty; aborts where it is NULL otherwise.
     ///
     /// # Safety
-    /// `galloc` is NULL, or live for `'g` and used by this thread only.
-    pub unsafe fn allocator<'g>(self, galloc: *mut ggml_gallocr) -> Result<&'g mut Allocator, Failed> {
+    /// `list` is NULL, or holds `count` entries, which do not change for `'a`.
+    pub unsafe fn list<'a, T>(self, argument: &str, list: *const T, count: usize) -> &'a [T] {
+        if count == 0 {
+            return &[];
+        }
+        let list = self.required(argument, list.cast_mut());
+        // SAFETY: `count` entries: see "# Safety".
+        unsafe { std::slice::from_raw_parts(list.as_ptr(), count) }
+    }
+
+    /// Returns the tensors of a list; aborts where one is NULL.
+    ///
+    /// # Safety
+    /// `list` is NULL, or holds `count` tensors that are NULL, or live for `'t` and not used by another thread.
+    pub unsafe fn tensors<'t>(self, argument: &str, list: *const *mut ggml_tensor, count: usize) -> Vec<TensorRef<'t>> {
+        // SAFETY: NULL, or `count` pointers: see "# Safety".
+        let list = unsafe { self.list(argument, list, count) };
         // SAFETY: NULL, or live and of this thread: see "# Safety".
-        unsafe { lastuse_allocator(self.name, galloc) }.ok_or(Failed)
+        let tensor = |(at, &tensor): (usize, _)| unsafe { self.tensor(&format!("{argument}[{at}]"), tensor) };
+        list.iter().enumerate().map(tensor).collect()
     }
 
     /// Returns a string; aborts if it is NULL.
@@ -137,13 +230,22 @@ impl Call {
         (!text.is_null()).then(|| unsafe { self.text("", text) })
     }
 
+    /// Returns the struct `argument`; aborts if it is NULL or its size is not set.
+    ///
+    /// # Safety
+    /// `params` is NULL, or points to as many bytes as its first field states.
+    pub unsafe fn params<T: SizedStruct>(self, argument: &str, params: *const T) -> T {
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        unsafe { callers_struct(self.name, argument, self.required(argument, params.cast_mut())) }.read()
+    }
+
     /// Returns the struct `params`, `None` if it is NULL; aborts if its size is not set.
     ///
     /// # Safety
     /// `params` is NULL, or points to as many bytes as its first field states.
     pub unsafe fn params_if_any<T: SizedStruct>(self, params: *const T) -> Option<T> {
-        // SAFETY: NULL or of its stated size: see "# Safety".
-        unsafe { callers_struct(self.name, "params", params.cast_mut()) }.map(|params| params.read())
+        // SAFETY: not NULL, so of its stated size: see "# Safety".
+        (!params.is_null()).then(|| unsafe { self.params("params", params) })
     }
 
     /// Returns the struct `report`, which gets results; aborts if it is NULL or its size is not set.
@@ -152,7 +254,7 @@ impl Call {
     /// `report` is NULL, or points to as many bytes as its first field states, for the whole call.
     pub unsafe fn report<T: SizedStruct>(self, report: *mut T) -> CallersStruct<T> {
         // SAFETY: NULL or of its stated size: see "# Safety".
-        unsafe { required_struct(self.name, "report", report) }
+        unsafe { callers_struct(self.name, "report", self.required("report", report)) }
     }
 
     /// Returns the struct `report`, `None` if it is NULL; aborts if its size is not set.
@@ -160,7 +262,7 @@ impl Call {
     /// # Safety
     /// `report` is NULL, or points to as many bytes as its first field states, for the whole call.
     pub unsafe fn report_if_any<T: SizedStruct>(self, report: *mut T) -> Option<CallersStruct<T>> {
-        // SAFETY: NULL or of its stated size: see "# Safety".
-        unsafe { callers_struct(self.name, "report", report) }
+        // SAFETY: not NULL, so of its stated size: see "# Safety".
+        (!report.is_null()).then(|| unsafe { self.report(report) })
     }
 }

@@ -2,17 +2,16 @@
 
 use std::ffi::c_int;
 use std::fmt::Display;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::null_mut;
 
 use crate::ggml::{
-    BufferType, ContextKind, ContextMode, ContextOptions, NotLive, NotRealized, Runtime, abort, free_context,
+    ContextMode, ContextOptions, NotLive, NotRealized, Runtime, free_context, is_freed, new_context, realize_context,
 };
-use crate::ggml::{ggml_backend_buffer_type, ggml_context, ggml_of_type, is_freed, new_context, realize_context};
+use crate::ggml::{ggml_backend_buffer_type, ggml_context, ggml_of_type};
 
-use super::abort::abort_on_panic;
-use super::ggml_of_arguments::runtime_or_fail;
-use super::last_error::fail;
-use super::struct_size::{callers_struct, sized_struct};
+use super::arguments::buffer_type;
+use super::c_types::{ContextKindNumber, enum_value, sized_struct};
+use super::call::{Call, Failed, call};
 
 /// When the tensors of a context get their memory.
 #[repr(C)]
@@ -51,20 +50,18 @@ sized_struct!(lastuse_context_params);
 /// `params` is NULL or points to struct_size bytes, and its buffer type is NULL or outlives the context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_context_new(
-    kind: ContextKind,
+    kind: ContextKindNumber,
     params: *const lastuse_context_params,
 ) -> *mut ggml_context {
-    const NAME: &str = "lastuse_context_new";
-    abort_on_panic(|| {
-        // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let params = unsafe { checked_params(NAME, params) };
-        // SAFETY: NULL or live, as the caller guarantees.
-        let ggml = unsafe { ggml_of_type(params.buft) };
-        let Some(runtime) = runtime_or_fail(NAME, ggml) else { return null_mut() };
-        // SAFETY: NULL or outlives the context, as the caller guarantees.
-        let request = unsafe { request(runtime, kind, &params) };
-        let made = request.and_then(|request| new_context(runtime, request).map_err(|why| why.to_string()));
-        made.inspect_err(|why| fail(NAME, why)).unwrap_or(null_mut())
+    call("lastuse_context_new", |call| {
+        let defaults = lastuse_context_params { struct_size: 0, buft: null_mut(), address_space: 0, usage: 0 };
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        let params = unsafe { call.params_if_any(params) }.unwrap_or(defaults);
+        // SAFETY: NULL or live: see "# Safety".
+        let runtime = call.runtime(unsafe { ggml_of_type(params.buft) })?;
+        // SAFETY: NULL or outlives the context: see "# Safety".
+        let options = call.done(unsafe { options(runtime, kind, &params) })?;
+        call.done(new_context(runtime, options))
     })
 }
 
@@ -78,16 +75,13 @@ pub unsafe extern "C" fn lastuse_context_new(
 /// No other thread uses the context or its tensors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_context_realize(ctx: *mut ggml_context) -> bool {
-    const NAME: &str = "lastuse_context_realize";
-    abort_on_panic(|| {
-        // SAFETY: no other thread uses it, as the caller guarantees.
-        let realized = unsafe { realize_context(ctx) };
-        match &realized {
-            Ok(()) => {}
-            Err(NotRealized::NotLive(why)) => fail_on_misuse(NAME, why),
-            Err(why) => fail(NAME, why),
+    call("lastuse_context_realize", |call| {
+        // SAFETY: no other thread uses it: see "# Safety".
+        match unsafe { realize_context(ctx) } {
+            Ok(()) => Ok(true),
+            Err(NotRealized::NotLive(why)) => Err(misused(call, &why)),
+            Err(why) => Err(call.refuse(&why)),
         }
-        realized.is_ok()
     })
 }
 
@@ -100,39 +94,28 @@ pub unsafe extern "C" fn lastuse_context_realize(ctx: *mut ggml_context) -> bool
 /// No other thread uses the context, and nothing uses it or its tensors afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_context_free(ctx: *mut ggml_context) {
-    const NAME: &str = "lastuse_context_free";
-    abort_on_panic(|| {
-        if !ctx.is_null() {
-            // SAFETY: no other thread uses it, and nothing does afterwards, as the caller guarantees.
-            unsafe { free_context(ctx) }.unwrap_or_else(|not_live| fail_on_misuse(NAME, &not_live));
+    call("lastuse_context_free", |call| {
+        if ctx.is_null() {
+            return Ok(());
         }
+        // SAFETY: no other thread uses it, and nothing does afterwards: see "# Safety".
+        unsafe { free_context(ctx) }.map_err(|not_live| misused(call, &not_live))
     });
 }
 
 /// Reports a mistake of the program: aborts in debug builds, otherwise sets the last error and logs it.
-fn fail_on_misuse(function: &str, why: &dyn Display) {
+fn misused(call: Call, why: &dyn Display) -> Failed {
     if cfg!(debug_assertions) {
-        abort(file!(), line!(), &format!("{function}: {why}"));
+        call.abort(why);
     }
-    fail(function, why);
+    call.refuse(why)
 }
 
 /// In debug builds, aborts if one of the addresses is in a context that was freed recently.
-pub(super) fn expect_not_freed(function: &str, addresses: &[usize]) {
+pub(super) fn expect_not_freed(call: Call, addresses: &[usize]) {
     if addresses.iter().any(|&address| is_freed(address)) {
-        fail_on_misuse(function, &NotLive::Freed);
+        misused(call, &NotLive::Freed);
     }
-}
-
-/// Returns the parameters; the defaults for NULL. Aborts if the struct is too small.
-///
-/// # Safety
-/// `params` is NULL, or points to as many bytes as its first field states.
-unsafe fn checked_params(function: &str, params: *const lastuse_context_params) -> lastuse_context_params {
-    // SAFETY: NULL or of its stated size, as the caller guarantees.
-    let given = unsafe { callers_struct(function, "params", params.cast_mut()) };
-    let defaults = || lastuse_context_params { struct_size: 0, buft: null_mut(), address_space: 0, usage: 0 };
-    given.map_or_else(defaults, |params| params.read())
 }
 
 /// Returns the context that the arguments request.
@@ -142,22 +125,24 @@ unsafe fn checked_params(function: &str, params: *const lastuse_context_params) 
 ///
 /// # Safety
 /// The buffer type is NULL, or of this ggml and outlives the context.
-unsafe fn request(
+unsafe fn options(
     runtime: &'static Runtime,
-    kind: ContextKind,
+    kind: ContextKindNumber,
     params: &lastuse_context_params,
 ) -> Result<ContextOptions, String> {
-    let kind = match kind {
-        kind if kind == lastuse_context_kind::LASTUSE_CONTEXT_IMMEDIATE as ContextKind => ContextMode::Immediate,
-        kind if kind == lastuse_context_kind::LASTUSE_CONTEXT_DEFERRED as ContextKind => ContextMode::Deferred,
-        other => return Err(format!("kind is {other}, which is no enum lastuse_context_kind")),
-    };
+    let kinds = [
+        (lastuse_context_kind::LASTUSE_CONTEXT_IMMEDIATE as u32, ContextMode::Immediate),
+        (lastuse_context_kind::LASTUSE_CONTEXT_DEFERRED as u32, ContextMode::Deferred),
+    ];
+    let kind = enum_value("kind", kind, "lastuse_context_kind", &kinds)?;
     let usage = u32::try_from(params.usage).ok().filter(|&usage| usage <= 2);
-    let usage = usage.ok_or_else(|| format!("params->usage is {}: no enum ggml_backend_buffer_usage", params.usage))?;
-    // SAFETY: not NULL, so it outlives the context, as the caller guarantees.
-    let buft = NonNull::new(params.buft).map(|buft| unsafe { BufferType::new(runtime, buft) });
+    let not_usage =
+        || format!("params->usage is {}, which is not a value of enum ggml_backend_buffer_usage", params.usage);
+    let usage = usage.ok_or_else(not_usage)?;
+    // SAFETY: NULL, or of this ggml and outlives the context: see "# Safety".
+    let buft = unsafe { buffer_type(runtime, params.buft) };
     if kind == ContextMode::Deferred && buft.is_some() {
-        return Err("a deferred context has no memory of its own: params->buft must be NULL".to_owned());
+        return Err("a deferred context has no buffers: params->buft must be NULL".to_owned());
     }
     let address_space = Some(params.address_space).filter(|&bytes| bytes > 0);
     Ok(ContextOptions { kind, memory: buft.map(|buft| (buft, usage)), address_space })

@@ -4,17 +4,16 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use crate::ggml::{
-    Allocator, Ggml, GraphRef, PendingTensors, Refusal, Server, abort, check_not_freed, forward_to, forwarding_to,
+    Allocator, Ggml, GraphRef, PendingTensors, Refusal, Server, check_not_freed, forward_to, forwarding_to,
     ggml_of_caller, original_events,
 };
 use crate::ggml::{ggml_cgraph, ggml_gallocr};
 use crate::placement::Bytes;
 
-use super::abort::{abort_on_panic, abort_on_violation, required};
 use super::buffer_ids::{BufferIds, checked_buffer_id};
-use super::ggml_of_arguments::found_or_abort;
-use super::graph_allocator::{GraphAllocator, graph_allocator};
-use super::last_error::{fail, set_last_error};
+use super::call::{Call, size, total};
+use super::failure::{abort_on_violation, set_last_error};
+use super::gallocr_new::GraphAllocator;
 
 /// Plans `graph` and allocates a buffer for it. Returns `false` when there is not enough memory, and when a result
 /// cannot be in the memory that it was redirected to.
@@ -23,19 +22,18 @@ use super::last_error::{fail, set_last_error};
 /// `galloc` is a live allocator, and `graph` and its tensors are live; no other thread uses them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) -> bool {
-    const NAME: &str = "ggml_gallocr_reserve";
-    // SAFETY: a live allocator of this thread, as the caller guarantees.
-    abort_on_panic(|| match unsafe { graph_allocator(NAME, galloc) } {
+    // SAFETY: NULL, or a live allocator of this thread: see "# Safety".
+    total("ggml_gallocr_reserve", |call| match unsafe { GraphAllocator::of(call, galloc) } {
         GraphAllocator::Original(ggml, original) => {
             // SAFETY: ggml's function takes what the caller passes.
             let reserve = || unsafe { (original.gallocr_reserve)(galloc, graph) };
-            // SAFETY: live, as the caller guarantees.
-            unsafe { call_original(NAME, ggml, galloc, graph, reserve) }
+            // SAFETY: live: see "# Safety".
+            unsafe { call_original(call, ggml, galloc, graph, reserve) }
         }
         GraphAllocator::Lastuse(allocator) => {
-            let graph = required(graph, NAME, "graph");
+            let graph = call.required("graph", graph);
             allocator.note_direct_use();
-            // SAFETY: live, and used by no other thread, as the caller guarantees; there is no `GraphRef` of it.
+            // SAFETY: live, and used by no other thread: see "# Safety"; there is no `GraphRef` of it.
             let reserved = unsafe { allocator.reserve(graph, None, None) };
             is_done(allocator, reserved)
         }
@@ -56,23 +54,22 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
     node_buffer_ids: *const c_int,
     leaf_buffer_ids: *const c_int,
 ) -> bool {
-    const NAME: &str = "ggml_gallocr_reserve_n";
-    // SAFETY: a live allocator of this thread, as the caller guarantees.
-    abort_on_panic(|| match unsafe { graph_allocator(NAME, galloc) } {
+    // SAFETY: NULL, or a live allocator of this thread: see "# Safety".
+    total("ggml_gallocr_reserve_n", |call| match unsafe { GraphAllocator::of(call, galloc) } {
         GraphAllocator::Original(ggml, original) => {
             // SAFETY: ggml's function takes what the caller passes.
             let reserve = || unsafe { (original.gallocr_reserve_n)(galloc, graph, node_buffer_ids, leaf_buffer_ids) };
-            // SAFETY: live, as the caller guarantees.
-            unsafe { call_original(NAME, ggml, galloc, graph, reserve) }
+            // SAFETY: live: see "# Safety".
+            unsafe { call_original(call, ggml, galloc, graph, reserve) }
         }
         GraphAllocator::Lastuse(allocator) => {
-            let graph = required(graph, NAME, "graph");
-            // SAFETY: a live graph, with NULL or an id for each node and each leaf, as the caller guarantees.
-            let ids = unsafe { ids_of_graph(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
+            let graph = call.required("graph", graph);
+            // SAFETY: a live graph, with NULL or an id for each node and each leaf: see "# Safety".
+            let ids = unsafe { ids_of_graph(call, allocator, graph, node_buffer_ids, leaf_buffer_ids) };
             if node_buffer_ids.is_null() {
                 allocator.note_direct_use();
             }
-            // SAFETY: live, and used by no other thread, as the caller guarantees; the `GraphRef` that read the ids is gone.
+            // SAFETY: live, and used by no other thread: see "# Safety"; the `GraphRef` that read the ids is gone.
             let reserved = unsafe { allocator.reserve(graph, ids.nodes, ids.leafs.as_deref()) };
             is_done(allocator, reserved)
         }
@@ -93,27 +90,24 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
     leaf_buffer_ids: *const c_int,
     sizes: *mut usize,
 ) {
-    const NAME: &str = "ggml_gallocr_reserve_n_size";
-    // SAFETY: a live allocator of this thread, as the caller guarantees.
-    abort_on_panic(|| match unsafe { graph_allocator(NAME, galloc) } {
-        GraphAllocator::Original(ggml, original) => match original.gallocr_reserve_n_size {
-            Some(function) => {
-                // SAFETY: ggml's function takes what the caller passes.
-                forward_to(ggml, || unsafe { function(galloc, graph, node_buffer_ids, leaf_buffer_ids, sizes) })
-            }
-            None => abort(file!(), line!(), &format!("{NAME}: this ggml has no such function")),
-        },
+    // SAFETY: NULL, or a live allocator of this thread: see "# Safety".
+    total("ggml_gallocr_reserve_n_size", |call| match unsafe { GraphAllocator::of(call, galloc) } {
+        GraphAllocator::Original(ggml, original) => {
+            let function = call.original(original.gallocr_reserve_n_size);
+            // SAFETY: ggml's function takes what the caller passes.
+            forward_to(ggml, || unsafe { function(galloc, graph, node_buffer_ids, leaf_buffer_ids, sizes) });
+        }
         GraphAllocator::Lastuse(allocator) => {
-            let (sizes, graph) = (required(sizes, NAME, "sizes"), required(graph, NAME, "graph"));
-            // SAFETY: a live graph, with NULL or an id for each node and each leaf, as the caller guarantees.
-            let ids = unsafe { ids_of_graph(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
+            let (sizes, graph) = (call.required("sizes", sizes), call.required("graph", graph));
+            // SAFETY: a live graph, with NULL or an id for each node and each leaf: see "# Safety".
+            let ids = unsafe { ids_of_graph(call, allocator, graph, node_buffer_ids, leaf_buffer_ids) };
             if node_buffer_ids.is_null() {
                 allocator.note_direct_use();
             }
-            // SAFETY: a live graph of this thread, as the caller guarantees.
+            // SAFETY: a live graph of this thread: see "# Safety".
             let measured = unsafe { allocator.measure(graph, ids.nodes.as_deref(), ids.leafs.as_deref()) };
-            // SAFETY: room for a number for each buffer id, as the caller guarantees.
-            unsafe { write_sizes(NAME, sizes, measured) };
+            // SAFETY: room for a number for each buffer id: see "# Safety".
+            unsafe { write_sizes(call, sizes, measured) };
         }
     });
 }
@@ -126,25 +120,24 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
 /// `galloc` is a live allocator, and `graph` and its tensors are live; no other thread uses them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) -> bool {
-    const NAME: &str = "ggml_gallocr_alloc_graph";
-    // SAFETY: a live allocator of this thread, as the caller guarantees.
-    abort_on_panic(|| match unsafe { graph_allocator(NAME, galloc) } {
+    // SAFETY: NULL, or a live allocator of this thread: see "# Safety".
+    total("ggml_gallocr_alloc_graph", |call| match unsafe { GraphAllocator::of(call, galloc) } {
         GraphAllocator::Original(ggml, original) => {
             // SAFETY: ggml's function takes what the caller passes.
             let allocate = || unsafe { (original.gallocr_alloc_graph)(galloc, graph) };
-            // SAFETY: live, as the caller guarantees.
-            unsafe { call_original(NAME, ggml, galloc, graph, allocate) }
+            // SAFETY: live: see "# Safety".
+            unsafe { call_original(call, ggml, galloc, graph, allocate) }
         }
         GraphAllocator::Lastuse(allocator) => {
-            let graph = required(graph, NAME, "graph");
+            let graph = call.required("graph", graph);
             // SAFETY: `graph` and its tensors are live, and no other thread uses them.
             if let Err(violation) = check_not_freed(unsafe { GraphRef::new(graph) }) {
                 abort_on_violation(&violation);
             }
-            // SAFETY: live, and used by no other thread, as the caller guarantees; there is no `GraphRef` of it.
+            // SAFETY: live, and used by no other thread: see "# Safety"; there is no `GraphRef` of it.
             let allocated = unsafe { allocator.allocate(graph) };
             let is_allocated = is_done(allocator, allocated);
-            // SAFETY: a live graph, as the caller guarantees.
+            // SAFETY: a live graph: see "# Safety".
             if is_allocated && let Err(violation) = allocator.verify(unsafe { GraphRef::new(graph) }) {
                 abort_on_violation(&violation);
             }
@@ -160,14 +153,12 @@ pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, gra
 /// `galloc` is a live allocator, and no other thread uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_get_buffer_size(galloc: *mut ggml_gallocr, buffer_id: c_int) -> usize {
-    const NAME: &str = "ggml_gallocr_get_buffer_size";
-    // SAFETY: a live allocator of this thread, as the caller guarantees.
-    abort_on_panic(|| match unsafe { graph_allocator(NAME, galloc) } {
+    // SAFETY: NULL, or a live allocator of this thread: see "# Safety".
+    total("ggml_gallocr_get_buffer_size", |call| match unsafe { GraphAllocator::of(call, galloc) } {
         // SAFETY: ggml's function takes what the caller passes.
         GraphAllocator::Original(_, original) => unsafe { (original.gallocr_get_buffer_size)(galloc, buffer_id) },
         GraphAllocator::Lastuse(allocator) => {
-            let id = checked_buffer_id(NAME, allocator, buffer_id);
-            usize::try_from(allocator.buffer_size(id)).unwrap_or(usize::MAX)
+            size(allocator.buffer_size(checked_buffer_id(call, allocator, buffer_id)))
         }
     })
 }
@@ -176,7 +167,7 @@ pub unsafe extern "C" fn ggml_gallocr_get_buffer_size(galloc: *mut ggml_gallocr,
 /// number that is no operation.
 #[unsafe(no_mangle)]
 pub extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
-    abort_on_panic(|| match &found_or_abort(forwarding_to().map_or_else(ggml_of_caller, Ok)).server {
+    total("ggml_op_can_inplace", |call| match &call.found(forwarding_to().map_or_else(ggml_of_caller, Ok)).server {
         // SAFETY: ggml's function takes any number.
         Server::Original(original) => original.op_can_inplace.is_some_and(|function| unsafe { function(op) }),
         Server::Lastuse(runtime) => runtime.operations.is_listed(op),
@@ -189,18 +180,18 @@ pub extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
 /// `graph` is live with its tensors, and no other thread changes them. Each list is NULL, or holds as many ids as the
 /// graph has nodes or leafs.
 unsafe fn ids_of_graph(
+    call: Call,
     allocator: &Allocator,
-    function: &str,
     graph: NonNull<ggml_cgraph>,
     nodes: *const c_int,
     leafs: *const c_int,
 ) -> BufferIds {
-    // SAFETY: live, as the caller guarantees.
+    // SAFETY: live: see "# Safety".
     let graph = unsafe { GraphRef::new(graph) };
     // The program may pass as many as it has built nodes; all have one buffer.
     let nodes = if allocator.has_tiled(graph) { std::ptr::null() } else { nodes };
-    // SAFETY: NULL, or an id for each node and each leaf, as the caller guarantees.
-    unsafe { BufferIds::read_for(allocator, function, graph, nodes, leafs) }
+    // SAFETY: NULL, or an id for each node and each leaf: see "# Safety".
+    unsafe { BufferIds::read_for(call, allocator, graph, nodes, leafs) }
 }
 
 /// Calls a function of ggml's own allocator for a graph. Before it, allocates the tensors that get their memory from
@@ -210,24 +201,24 @@ unsafe fn ids_of_graph(
 /// # Safety
 /// `galloc` is live; `graph` is NULL, or live with its tensors; no other thread uses them.
 unsafe fn call_original(
-    function: &str,
+    call: Call,
     ggml: &'static Ggml,
     galloc: *mut ggml_gallocr,
     graph: *mut ggml_cgraph,
-    call: impl FnOnce() -> bool,
+    function: impl FnOnce() -> bool,
 ) -> bool {
-    // SAFETY: NULL or live, as the caller guarantees.
-    if !unsafe { realize_contexts(function, graph) } {
+    // SAFETY: NULL or live: see "# Safety".
+    if !unsafe { realize_contexts(call, graph) } {
         return false;
     }
-    let is_done = forward_to(ggml, call);
+    let is_done = forward_to(ggml, function);
     if !is_done {
-        set_last_error(function, &"ggml's own allocator does the work, and has returned false");
+        call.refuse_silently(&"ggml's own allocator does the work, and has returned false");
     }
     let graph = NonNull::new(graph).filter(|_| ggml.runtime().is_some());
-    // SAFETY: a live graph, as the caller guarantees, of a known layout.
+    // SAFETY: a live graph of a known layout: see "# Safety".
     let graph = graph.map(|graph| unsafe { GraphRef::new(graph) });
-    // SAFETY: a live allocator, as the caller guarantees.
+    // SAFETY: a live allocator: see "# Safety".
     unsafe { original_events::report_buffers(ggml, galloc, graph) };
     is_done
 }
@@ -237,21 +228,20 @@ unsafe fn call_original(
 ///
 /// # Safety
 /// `graph` is NULL, or live with its tensors, and no other thread uses them.
-unsafe fn realize_contexts(function: &str, graph: *mut ggml_cgraph) -> bool {
+unsafe fn realize_contexts(call: Call, graph: *mut ggml_cgraph) -> bool {
     let Some(graph) = NonNull::new(graph).filter(|_| PendingTensors::is_possible()) else { return true };
-    // SAFETY: a live graph, as the caller guarantees; such contexts exist only where the layout is known.
+    // SAFETY: a live graph: see "# Safety"; such contexts exist only where the layout is known.
     let graph = unsafe { GraphRef::new(graph) };
-    PendingTensors::in_graph(graph).realize().inspect_err(|why| fail(function, why)).is_ok()
+    PendingTensors::in_graph(graph).realize().map_err(|why| call.refuse(&why)).is_ok()
 }
 
 /// # Safety
 /// `sizes` has room for everything that was measured.
-unsafe fn write_sizes(function: &str, sizes: NonNull<usize>, measured: Result<Vec<Bytes>, Refusal>) {
-    let measured = measured.unwrap_or_else(|refusal| abort(file!(), line!(), &format!("{function}: {refusal}")));
-    for (id, size) in measured.into_iter().enumerate() {
-        let size = usize::try_from(size).unwrap_or(usize::MAX);
-        // SAFETY: there is room for it, as the caller guarantees.
-        unsafe { sizes.as_ptr().wrapping_add(id).write(size) };
+unsafe fn write_sizes(call: Call, sizes: NonNull<usize>, measured: Result<Vec<Bytes>, Refusal>) {
+    let measured = measured.unwrap_or_else(|refusal| call.abort(&refusal));
+    for (id, bytes) in measured.into_iter().enumerate() {
+        // SAFETY: there is room for it: see "# Safety".
+        unsafe { sizes.as_ptr().wrapping_add(id).write(size(bytes)) };
     }
 }
 

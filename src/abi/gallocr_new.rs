@@ -1,16 +1,41 @@
-//! `ggml_gallocr_new*` and `ggml_gallocr_free`: making and freeing allocators.
+//! `ggml_gallocr_new*` and `ggml_gallocr_free`: allocators, made by lastuse or by ggml.
 
 use std::ffi::c_int;
 
 use crate::ggml::{
-    Allocator, BufferType, GallocFactory, Ggml, Runtime, abort, forward_to, galloc_factory, note_reached,
-    original_events, register_forwarded, unregister_forwarded,
+    Allocator, BufferType, GallocFactory, Ggml, Original, Runtime, forward_to, galloc_factory, ggml_of_galloc,
+    note_reached, original_events, register_forwarded, unregister_forwarded,
 };
 use crate::ggml::{ggml_backend_buffer_type, ggml_gallocr};
 
-use super::abort::{abort_on_panic, required};
-use super::ggml_of_arguments::found_or_abort;
-use super::graph_allocator::{GraphAllocator, graph_allocator};
+use super::arguments::made_by_lastuse;
+use super::call::{Call, total};
+
+/// What a `ggml_gallocr_t` points to.
+pub(super) enum GraphAllocator<'g> {
+    /// An allocator of lastuse.
+    Lastuse(&'g mut Allocator),
+    /// One that the original functions of this ggml have made.
+    Original(&'static Ggml, &'static Original),
+}
+
+impl<'g> GraphAllocator<'g> {
+    /// Returns what the argument `galloc` points to. Aborts if it is NULL, and if neither lastuse nor a known ggml can have
+    /// made it.
+    ///
+    /// # Safety
+    /// `galloc` is NULL, or live for `'g` and used by this thread only.
+    pub(super) unsafe fn of(call: Call, galloc: *mut ggml_gallocr) -> Self {
+        let galloc = call.required("galloc", galloc);
+        // SAFETY: live for `'g` and used by this thread only: see "# Safety".
+        if let Some(allocator) = unsafe { made_by_lastuse(galloc) } {
+            return Self::Lastuse(allocator);
+        }
+        let ggml = call.found(ggml_of_galloc(galloc));
+        let original = ggml.original.as_ref();
+        Self::Original(ggml, original.unwrap_or_else(|| call.abort(&"galloc is not an allocator, or was freed")))
+    }
+}
 
 /// Creates an allocator for one buffer type; the caller frees it with [`ggml_gallocr_free`].
 ///
@@ -18,9 +43,8 @@ use super::graph_allocator::{GraphAllocator, graph_allocator};
 /// `buft` is NULL, or a buffer type that outlives the allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_new(buft: *mut ggml_backend_buffer_type) -> *mut ggml_gallocr {
-    const NAME: &str = "ggml_gallocr_new";
-    // SAFETY: NULL or live, as the caller guarantees.
-    abort_on_panic(|| match found_or_abort(unsafe { galloc_factory(buft) }) {
+    // SAFETY: NULL or live: see "# Safety".
+    total("ggml_gallocr_new", |call| match call.found(unsafe { galloc_factory(buft) }) {
         GallocFactory::Original(ggml, original) => {
             // SAFETY: ggml's function takes what the caller passes.
             let galloc = forward_to(ggml, || unsafe { (original.gallocr_new)(buft) });
@@ -28,8 +52,8 @@ pub unsafe extern "C" fn ggml_gallocr_new(buft: *mut ggml_backend_buffer_type) -
             unsafe { remember_original(ggml, galloc, &raw const buft, 1) };
             galloc
         }
-        // SAFETY: the buffer type is NULL or outlives the allocator, as the caller guarantees.
-        GallocFactory::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, (&[buft], true)) },
+        // SAFETY: the buffer type is NULL or outlives the allocator: see "# Safety".
+        GallocFactory::Lastuse(ggml, runtime) => unsafe { new_allocator(call, ggml, runtime, (&[buft], true)) },
     })
 }
 
@@ -43,12 +67,16 @@ pub unsafe extern "C" fn ggml_gallocr_new_n(
     bufts: *mut *mut ggml_backend_buffer_type,
     n_bufs: c_int,
 ) -> *mut ggml_gallocr {
-    const NAME: &str = "ggml_gallocr_new_n";
-    abort_on_panic(|| {
-        // SAFETY: NULL, or `n_bufs` pointers, as the caller guarantees.
-        let list = unsafe { required_list(NAME, bufts, n_bufs) };
-        // SAFETY: NULL or live, as the caller guarantees.
-        match found_or_abort(unsafe { galloc_factory(list[0]) }) {
+    total("ggml_gallocr_new_n", |call| {
+        let given = call.required("bufts", bufts);
+        let count = usize::try_from(n_bufs).unwrap_or(0);
+        if count == 0 {
+            call.abort(&format_args!("n_bufs is {n_bufs}, and at least 1 is needed"));
+        }
+        // SAFETY: `n_bufs` pointers: see "# Safety".
+        let list = unsafe { call.list("bufts", given.as_ptr(), count) };
+        // SAFETY: NULL or live: see "# Safety".
+        match call.found(unsafe { galloc_factory(list[0]) }) {
             GallocFactory::Original(ggml, original) => {
                 // SAFETY: ggml's function takes what the caller passes.
                 let galloc = forward_to(ggml, || unsafe { (original.gallocr_new_n)(bufts, n_bufs) });
@@ -56,8 +84,8 @@ pub unsafe extern "C" fn ggml_gallocr_new_n(
                 unsafe { remember_original(ggml, galloc, bufts, n_bufs) };
                 galloc
             }
-            // SAFETY: each buffer type is NULL or outlives the allocator, as the caller guarantees.
-            GallocFactory::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, (list, false)) },
+            // SAFETY: each buffer type is NULL or outlives the allocator: see "# Safety".
+            GallocFactory::Lastuse(ggml, runtime) => unsafe { new_allocator(call, ggml, runtime, (list, false)) },
         }
     })
 }
@@ -69,12 +97,12 @@ pub unsafe extern "C" fn ggml_gallocr_new_n(
 /// not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_free(galloc: *mut ggml_gallocr) {
-    abort_on_panic(|| {
+    total("ggml_gallocr_free", |call| {
         if galloc.is_null() {
             return;
         }
-        // SAFETY: a live allocator of this thread, as the caller guarantees.
-        match unsafe { graph_allocator("ggml_gallocr_free", galloc) } {
+        // SAFETY: a live allocator of this thread: see "# Safety".
+        match unsafe { GraphAllocator::of(call, galloc) } {
             GraphAllocator::Original(ggml, original) => {
                 original_events::report_free(ggml, galloc);
                 unregister_forwarded(galloc);
@@ -85,22 +113,6 @@ pub unsafe extern "C" fn ggml_gallocr_free(galloc: *mut ggml_gallocr) {
             GraphAllocator::Lastuse(allocator) => drop(unsafe { Box::from_raw(allocator) }),
         }
     });
-}
-
-/// # Safety
-/// `bufts` is NULL, or holds `n_bufs` pointers for `'a`.
-unsafe fn required_list<'a>(
-    function: &str,
-    bufts: *mut *mut ggml_backend_buffer_type,
-    n_bufs: c_int,
-) -> &'a [*mut ggml_backend_buffer_type] {
-    let bufts = required(bufts, function, "bufts");
-    let count = usize::try_from(n_bufs).unwrap_or(0);
-    if count == 0 {
-        abort(file!(), line!(), &format!("{function}: n_bufs is {n_bufs}, and at least 1 is needed"));
-    }
-    // SAFETY: `count` pointers, as the caller guarantees.
-    unsafe { std::slice::from_raw_parts(bufts.as_ptr(), count) }
 }
 
 /// Remembers which ggml has made an allocator by its own functions.
@@ -114,7 +126,7 @@ unsafe fn remember_original(
     count: c_int,
 ) {
     register_forwarded(ggml, galloc);
-    // SAFETY: `count` buffer types, which are live or NULL, as the caller guarantees.
+    // SAFETY: `count` buffer types, which are live or NULL: see "# Safety".
     unsafe { original_events::report_new(ggml, galloc, bufts, count) };
 }
 
@@ -123,16 +135,16 @@ unsafe fn remember_original(
 /// # Safety
 /// The buffer types are NULL, or of this ggml and outlive the allocator.
 unsafe fn new_allocator(
+    call: Call,
     ggml: &'static Ggml,
     runtime: &'static Runtime,
-    function: &str,
     (bufts, is_direct): (&[*mut ggml_backend_buffer_type], bool),
 ) -> *mut ggml_gallocr {
     note_reached();
     let types: Vec<BufferType> = (bufts.iter().enumerate())
         .map(|(index, &buft)| {
-            let buft = required(buft, function, &format!("buffer type {index}"));
-            // SAFETY: not NULL, so it outlives the allocator, as the caller guarantees.
+            let buft = call.required(&format!("buffer type {index}"), buft);
+            // SAFETY: not NULL, so it outlives the allocator: see "# Safety".
             unsafe { BufferType::new(runtime, buft) }
         })
         .collect();

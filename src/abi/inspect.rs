@@ -8,10 +8,9 @@ use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_gallocr, ggml_of_t
 use crate::report::explain::{DEFAULT_TOP, explanation_text};
 
 use super::buffer_ids::{BufferIds, checked_buffer_id};
+use super::c_types::sized_struct;
 use super::call::{Call, Failed, call, size};
-use super::graph_allocator::try_lastuse_allocator;
 use super::process::c_string;
-use super::struct_size::sized_struct;
 
 /// The bytes of one buffer of an allocator: lastuse_gallocr_report.
 #[repr(C)]
@@ -46,7 +45,7 @@ pub unsafe extern "C" fn lastuse_gallocr_report(
         let report = unsafe { call.report(report) };
         // SAFETY: NULL, or live and of this thread: see "# Safety".
         let allocator = unsafe { call.allocator(galloc) }?;
-        let id = checked_buffer_id(call.name, allocator, buffer_id);
+        let id = checked_buffer_id(call, allocator, buffer_id);
         report.write(&lastuse_gallocr_sizes {
             struct_size: 0,
             size: size(allocator.buffer_size(id)),
@@ -72,7 +71,7 @@ pub unsafe extern "C" fn lastuse_gallocr_explain(galloc: *mut ggml_gallocr, grap
     call("lastuse_gallocr_explain", |call| {
         let graph = call.required("graph", graph);
         // SAFETY: NULL, or live and of this thread: see "# Safety".
-        let allocator = call.done(unsafe { try_lastuse_allocator(call.name, galloc) })?;
+        let allocator = unsafe { call.allocator(galloc) }?;
         // SAFETY: a live graph of this thread: see "# Safety".
         let explained = call.done(allocator.explain(unsafe { GraphRef::new(graph) }))?;
         Ok(c_string(&explanation_text(&explained, DEFAULT_TOP)))

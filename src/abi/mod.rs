@@ -6,49 +6,35 @@
 
 #![allow(non_camel_case_types, reason = "types of C")]
 
-// How a call fails.
-mod abort;
-mod last_error;
-mod struct_size;
-mod handle;
-
-// What a call is for: a ggml, an allocator of it, buffers of that; and what makes a graph fit a budget.
-mod buffer_ids;
-mod enabled;
-mod ggml_of_arguments;
-mod graph_allocator;
+// The frame of a function: how it fails, what C passes, what the arguments belong to.
+mod failure;
+mod c_types;
+mod arguments;
 mod call;
-mod budgeted_graph;
+mod handle;
+mod buffer_ids;
 
 // ggml-alloc.h.
-mod context_tensors;
-mod gallocr;
+mod tensors_in_buffers;
 mod gallocr_new;
-mod tallocr;
+mod gallocr;
 
 // lastuse.h: the process, and what it writes down.
 mod process;
-mod accounting;
-mod dump;
+mod records;
 
 // lastuse.h: contexts, tensors and graphs.
 mod context;
 mod inspect;
 mod tensor;
-mod dedicate;
 mod passes;
-mod recompute;
-mod tiling;
+mod budget_passes;
 mod steps;
 
 // lastuse.h: devices.
 mod offload;
 mod offload_device;
 mod offload_item;
-mod offload_numbers;
-mod offload_graph;
 
 // lastuse.h: checks.
-mod verify;
-mod memory_guard;
-mod guard_check;
+mod checks;

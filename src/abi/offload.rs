@@ -1,24 +1,28 @@
-//! `lastuse_offload_*`: which weights and caches are on which device, so that no device exceeds its budget.
+//! `lastuse_offload_*`: which weights and caches are on which device, so that no device exceeds its budget; and the graphs for
+//! which they are placed.
 
-use std::cell::{Ref, RefCell, RefMut};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 use crate::ggml::{DevicePlanner, OffloadFailure, OffloadRule, PlannerSettings, Runtime};
+use crate::ggml::{ggml_backend_sched, ggml_cgraph};
 use crate::offload::planner::{Assignment, Measure, OffloadPlan, Order, Request, Spread};
 use crate::placement::Bytes;
 
-use super::abort::abort_on_panic;
-use super::ggml_of_arguments::{ggml_of_graph, runtime_or_fail};
-use super::handle::{free, into_handle, object, to_change, to_look_at};
-use super::last_error::fail;
-use super::offload_numbers::{OffloadOrderNumber, OffloadRuleNumber, order_of, rule_of};
-use super::struct_size::{callers_struct, sized_struct};
+use super::arguments::ggml_of_graph;
+use super::c_types::{OffloadOrderNumber, OffloadRuleNumber, enum_value, sized_struct};
+use super::call::{Call, Failed, call, number};
+use super::handle::{Handle, into_handle};
 
 /// Devices, what is placed on them, and the result: made by lastuse_offload_new.
-// Without repr(C): the header then declares a struct that is never defined, and an array of length 0 is no C.
+// Without repr(C): the header then declares a struct that is never defined, and C has no arrays of length 0.
 #[derive(Debug)]
 pub struct lastuse_offload([u8; 0]);
+
+impl Handle for lastuse_offload {
+    type Object = Offload;
+    const ARGUMENT: &'static str = "offload";
+}
 
 /// In which order tensors are placed while there is room.
 #[repr(C)]
@@ -101,22 +105,17 @@ type MeasureFunction = unsafe extern "C" fn(*const c_int, usize, *mut usize, usi
 /// lastuse_offload_free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_offload_new(params: *const lastuse_offload_params) -> *mut lastuse_offload {
-    const NAME: &str = "lastuse_offload_new";
-    abort_on_panic(|| {
-        // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let params = unsafe { callers_struct(NAME, "params", params.cast_mut()) }.map(|params| params.read());
-        let made = params.map_or_else(|| Ok(PLANNER_DEFAULTS), |params| settings(&params)).map(|settings| Offload {
+    call("lastuse_offload_new", |call| {
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        let params = unsafe { call.params_if_any(params) };
+        let settings = call.done(params.map_or_else(|| Ok(PLANNER_DEFAULTS), |params| settings(&params)))?;
+        Ok(into_handle(Offload {
             planner: DevicePlanner::new(settings),
             measure: params.and_then(|params| params.callback),
             user_data: params.map_or(null_mut(), |params| params.user_data),
-        });
-        let made = made.inspect_err(|why| fail(NAME, why)).ok();
-        made.map_or(null_mut(), into_handle)
+        }))
     })
 }
-
-/// What the functions call the planner.
-const ARGUMENT: &str = "offload";
 
 const PLANNER_DEFAULTS: PlannerSettings = PlannerSettings {
     order: Order::Benefit,
@@ -134,9 +133,19 @@ fn settings(params: &lastuse_offload_params) -> Result<PlannerSettings, String> 
         0 => Request::MEASUREMENTS,
         most => u32::try_from(most).unwrap_or(u32::MAX),
     };
+    let orders = [
+        (lastuse_offload_order::LASTUSE_OFFLOAD_BY_BENEFIT as u32, Order::Benefit),
+        (lastuse_offload_order::LASTUSE_OFFLOAD_BY_CLASS as u32, Order::Classes),
+        (lastuse_offload_order::LASTUSE_OFFLOAD_AS_GIVEN as u32, Order::Given),
+    ];
+    let rules = [
+        (lastuse_offload_rule::LASTUSE_OFFLOAD_SCHEDULER as u32, OffloadRule::Scheduler),
+        (lastuse_offload_rule::LASTUSE_OFFLOAD_ANY_OPERAND as u32, OffloadRule::AnyOperand),
+        (lastuse_offload_rule::LASTUSE_OFFLOAD_POWERINFER as u32, OffloadRule::PowerInfer),
+    ];
     Ok(PlannerSettings {
-        order: order_of(params.order).map_err(|why| format!("params->{why}"))?,
-        rule: rule_of(params.rule).map_err(|why| format!("params->{why}"))?,
+        order: enum_value("params->order", params.order, "lastuse_offload_order", &orders)?,
+        rule: enum_value("params->rule", params.rule, "lastuse_offload_rule", &rules)?,
         spread: if params.whole_layers { Spread::Layers } else { Spread::Items },
         op_offload: !params.no_op_offload,
         is_direct: params.direct,
@@ -144,52 +153,33 @@ fn settings(params: &lastuse_offload_params) -> Result<PlannerSettings, String> 
     })
 }
 
-/// Returns the planner that a pointer of the program stands for. Aborts if it is NULL.
-///
-/// # Safety
-/// `offload` is NULL, or comes from `lastuse_offload_new`, is live for `'p`, and is used by no other thread.
-pub(super) unsafe fn required_offload<'p>(function: &str, offload: *const lastuse_offload) -> &'p RefCell<Offload> {
-    // SAFETY: NULL, or made by `lastuse_offload_new`, live, and of this thread: see "# Safety".
-    unsafe { object(function, ARGUMENT, offload) }
-}
-
-/// Returns the planner to look at it; `None`, with the last error set, if a call that changes it has called the program.
-/// Aborts if it is NULL.
-///
-/// # Safety
-/// What [`required_offload`] requires.
-pub(super) unsafe fn offload_to_look_at<'p>(
-    function: &str,
-    offload: *const lastuse_offload,
-) -> Option<Ref<'p, Offload>> {
-    // SAFETY: NULL, or live and of this thread: see "# Safety".
-    to_look_at(function, ARGUMENT, unsafe { required_offload(function, offload) })
-}
-
-/// Returns the planner to change it; `None`, with the last error set, if a call that uses it has called the program. Aborts
-/// if it is NULL.
-///
-/// # Safety
-/// What [`required_offload`] requires.
-pub(super) unsafe fn offload_to_change<'p>(
-    function: &str,
-    offload: *mut lastuse_offload,
-) -> Option<RefMut<'p, Offload>> {
-    // SAFETY: NULL, or live and of this thread: see "# Safety".
-    to_change(function, ARGUMENT, unsafe { required_offload(function, offload) })
-}
-
 impl Offload {
-    /// Returns the ggml of the devices or of the graphs; `None`, with the last error set, where that is not known.
+    /// Returns the ggml of the devices or of the graphs; `None` where there are none.
+    ///
+    /// # Errors
+    /// [`Failed`]: there is none, or its layout is unknown.
     ///
     /// # Safety
     /// The graphs and their tensors are live.
-    pub(super) unsafe fn runtime(&self, function: &str) -> Option<&'static Runtime> {
-        self.planner.runtime().or_else(|| {
-            let graph = self.planner.graphs().first()?;
-            // SAFETY: a live graph, as the caller guarantees.
-            runtime_or_fail(function, unsafe { ggml_of_graph(null_mut(), *graph) })
-        })
+    unsafe fn runtime(&self, call: Call) -> Result<Option<&'static Runtime>, Failed> {
+        match (self.planner.runtime(), self.planner.graphs().first()) {
+            // SAFETY: a live graph: see "# Safety".
+            (None, Some(graph)) => call.runtime(unsafe { ggml_of_graph(null_mut(), *graph) }).map(Some),
+            (known, _) => Ok(known),
+        }
+    }
+
+    /// Returns the number of a graph, and the ggml of the devices or of the graphs.
+    ///
+    /// # Errors
+    /// [`Failed`]: there is no such graph, or the layout of its ggml is unknown.
+    ///
+    /// # Safety
+    /// The graphs and their tensors are live.
+    unsafe fn graph(&self, call: Call, graph: c_int) -> Result<(usize, &'static Runtime), Failed> {
+        let at = call.index("graph", graph, self.planner.graphs().len())?;
+        // SAFETY: live graphs: see "# Safety".
+        Ok((at, unsafe { self.runtime(call) }?.ok_or(Failed)?))
     }
 
     /// Searches for an offload plan.
@@ -218,11 +208,10 @@ struct Measurer {
 
 impl Measure for Measurer {
     fn measure(&mut self, assignment: &Assignment) -> Result<Vec<Bytes>, String> {
-        let number = |count: usize| c_int::try_from(count).unwrap_or(c_int::MAX);
         let devices: Vec<c_int> = assignment.0.iter().map(|place| number(place.device)).collect();
         let mut sizes = vec![0; self.devices];
         let (items, count) = (devices.len(), sizes.len());
-        // SAFETY: a function of the program, as the caller of lastuse_offload_new guarantees; lists of these lengths.
+        // SAFETY: a function of the program: see `lastuse_offload_new`; lists of these lengths.
         let is_measured =
             unsafe { (self.function)(devices.as_ptr(), items, sizes.as_mut_ptr(), count, self.user_data) };
         let sizes = sizes.into_iter().map(|size| size as Bytes).collect();
@@ -240,22 +229,20 @@ impl Measure for Measurer {
 /// buffer types are live; no other thread uses any of them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_offload_solve(offload: *mut lastuse_offload) -> bool {
-    const NAME: &str = "lastuse_offload_solve";
-    abort_on_panic(|| {
-        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
-        let offload = unsafe { required_offload(NAME, offload) };
-        let Some(()) = to_change(NAME, ARGUMENT, offload).map(|mut it| it.planner.forget()) else { return false };
-        // The program may look at the planner when it measures.
-        let Some(looked_at) = to_look_at(NAME, ARGUMENT, offload) else { return false };
-        // SAFETY: live graphs, as the caller guarantees.
-        let runtime = unsafe { looked_at.runtime(NAME) };
-        if runtime.is_none() && !looked_at.planner.graphs().is_empty() {
-            return false;
-        }
-        // SAFETY: live graphs and tensors that no other thread uses, as the caller guarantees.
-        let found = unsafe { looked_at.search(runtime) }.inspect_err(|why| fail(NAME, why));
-        drop(looked_at);
-        to_change(NAME, ARGUMENT, offload).is_some_and(|mut offload| offload.planner.settle(found))
+    call("lastuse_offload_solve", |call| {
+        // SAFETY: NULL, or live and of this thread: see "# Safety".
+        unsafe { call.change(offload) }?.planner.forget();
+        let found = {
+            // The program may look at the planner when it measures.
+            // SAFETY: live and of this thread: see "# Safety".
+            let offload = unsafe { call.look_at(offload) }?;
+            // SAFETY: live graphs: see "# Safety".
+            let runtime = unsafe { offload.runtime(call) }?;
+            // SAFETY: live graphs and tensors that no other thread uses: see "# Safety".
+            unsafe { offload.search(runtime) }.inspect_err(|why| _ = call.refuse(why))
+        };
+        // SAFETY: live and of this thread: see "# Safety".
+        Ok(unsafe { call.change(offload) }?.planner.settle(found))
     })
 }
 
@@ -266,6 +253,83 @@ pub unsafe extern "C" fn lastuse_offload_solve(offload: *mut lastuse_offload) ->
 /// `offload` is NULL, or comes from lastuse_offload_new and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_offload_free(offload: *mut lastuse_offload) {
-    // SAFETY: NULL, or made by `lastuse_offload_new`, of this thread, and not used afterwards, as the caller guarantees.
-    abort_on_panic(|| unsafe { free("lastuse_offload_free", ARGUMENT, offload, |_: &Offload| true) });
+    // SAFETY: NULL, or made by `lastuse_offload_new`, of this thread, and not used afterwards: see "# Safety".
+    call("lastuse_offload_free", |call| unsafe { call.free(offload) });
+}
+
+/// Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single token,
+/// as the program builds it, before a scheduler has split it. Returns its number, from 0; -1 in a callback of
+/// lastuse_offload_solve. The graph lives until lastuse_offload_free.
+///
+/// # Safety
+/// `offload` comes from lastuse_offload_new, and no other thread uses it; `graph` is live, and stays so until
+/// lastuse_offload_free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_offload_add_graph(offload: *mut lastuse_offload, graph: *mut ggml_cgraph) -> c_int {
+    call("lastuse_offload_add_graph", |call| {
+        let graph = call.required("graph", graph);
+        // SAFETY: NULL, or live and of this thread: see "# Safety".
+        Ok(number(unsafe { call.change(offload) }?.planner.add_graph(graph)))
+    })
+}
+
+/// Writes the buffer ids of a graph for ggml_gallocr_reserve_n: for each node and each leaf, the number of the device
+/// that it is on. Either list may be NULL. If direct was set in the parameters, the reservation takes the bytes of the
+/// offload. The graphs must not have been changed or scheduled since lastuse_offload_solve. Returns false if there
+/// is no such graph, nothing has been placed, or lastuse_offload_solve would fail.
+///
+/// # Safety
+/// `offload` comes from lastuse_offload_new, and no other thread uses it, its graphs and tensors; the graphs were
+/// not changed or scheduled since lastuse_offload_solve; the lists are NULL, or have an
+/// entry for each node and each leaf of the graph.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_offload_buffer_ids(
+    offload: *const lastuse_offload,
+    graph: c_int,
+    node_ids: *mut c_int,
+    leaf_ids: *mut c_int,
+) -> bool {
+    call("lastuse_offload_buffer_ids", |call| {
+        // SAFETY: NULL, or live and of this thread: see "# Safety".
+        let offload = unsafe { call.look_at(offload) }?;
+        // SAFETY: live graphs: see "# Safety".
+        let (graph, runtime) = unsafe { offload.graph(call, graph) }?;
+        // SAFETY: live graphs that were not changed: see "# Safety".
+        let [leafs, nodes] = call.done(unsafe { offload.planner.residences(runtime, graph) })?;
+        for (ids, list) in [(leaf_ids, leafs), (node_ids, nodes)] {
+            for (at, device) in list.into_iter().enumerate().filter(|_| !ids.is_null()) {
+                // SAFETY: room for a number for each leaf or node: see "# Safety".
+                unsafe { ids.wrapping_add(at).write(number(device)) };
+            }
+        }
+        Ok(true)
+    })
+}
+
+/// Applies an offload plan to a scheduler: assigns each node of a graph to the backend of its device, until
+/// ggml_backend_sched_reset. Called after ggml_backend_sched_reset, with weights and caches in buffers of their
+/// devices, and before the graph is reserved or allocated; the compute buffers are then those of the offload plan.
+///
+/// Returns false, with nothing assigned, if there is no such graph or nothing has been placed, if the scheduler has
+/// another number of backends than there are devices, with LASTUSE_OFFLOAD_POWERINFER, and for the reasons of
+/// lastuse_offload_solve. The graphs must not have been changed or scheduled since that.
+///
+/// # Safety
+/// `offload` comes from lastuse_offload_new; `sched` is live; no other thread uses them, nor the graphs and their
+/// tensors; the graphs were not changed or scheduled since lastuse_offload_solve.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_offload_apply(
+    offload: *const lastuse_offload,
+    graph: c_int,
+    sched: *mut ggml_backend_sched,
+) -> bool {
+    call("lastuse_offload_apply", |call| {
+        let sched = call.required("sched", sched);
+        // SAFETY: NULL, or live and of this thread: see "# Safety".
+        let offload = unsafe { call.look_at(offload) }?;
+        // SAFETY: live graphs: see "# Safety".
+        let (graph, runtime) = unsafe { offload.graph(call, graph) }?;
+        // SAFETY: live, not changed, and of this thread: see "# Safety".
+        call.done(unsafe { offload.planner.apply(runtime, graph, sched) }).map(|()| true)
+    })
 }

@@ -1,18 +1,17 @@
 //! Devices of `lastuse_offload_*`: their budgets, and what is taken of them.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::ptr::NonNull;
 
-use crate::ggml::{BufferType, Ggml, LiveDevice, NoGgml, Runtime, ggml_of_object, ggml_of_type};
+use crate::ggml::{BufferType, LiveDevice, ggml_of_object, ggml_of_type};
 use crate::ggml::{ggml_backend, ggml_backend_buffer_type};
 use crate::offload::device::Device;
 use crate::placement::Bytes;
 
-use super::abort::abort_on_panic;
-use super::ggml_of_arguments::runtime_or_fail;
-use super::last_error::set_last_error;
-use super::offload::{lastuse_offload, offload_to_change, offload_to_look_at};
-use super::struct_size::{required_struct, sized_struct};
+use super::arguments::buffer_type;
+use super::c_types::sized_struct;
+use super::call::{Call, Failed, call, number, size};
+use super::offload::lastuse_offload;
 
 /// A device: lastuse_offload_add_device.
 #[repr(C)]
@@ -76,61 +75,53 @@ pub unsafe extern "C" fn lastuse_offload_add_device(
     offload: *mut lastuse_offload,
     device: *const lastuse_offload_device,
 ) -> c_int {
-    const NAME: &str = "lastuse_offload_add_device";
-    abort_on_panic(|| {
-        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
-        let offload = unsafe { offload_to_change(NAME, offload) };
-        // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let device = unsafe { required_struct(NAME, "device", device.cast_mut()) }.read();
-        let Some(mut offload) = offload else { return -1 };
-        // SAFETY: what it names is NULL or live, as the caller guarantees.
-        let live = unsafe { live_device(NAME, &device, offload.planner.devices().len()) };
-        live.map_or(-1, |live| number(offload.planner.add_device(live)))
+    call("lastuse_offload_add_device", |call| {
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        let device = unsafe { call.params("device", device) };
+        // SAFETY: NULL, or live and of this thread: see "# Safety".
+        let planner = &mut unsafe { call.change(offload) }?.planner;
+        // SAFETY: what it names is NULL or live: see "# Safety".
+        let live = unsafe { live_device(call, &device, planner.devices().len()) }?;
+        Ok(number(planner.add_device(live)))
     })
 }
 
+/// # Errors
+/// [`Failed`]: lastuse does not know the layout of its ggml.
+///
 /// # Safety
 /// What `device` names is NULL or live.
-unsafe fn live_device(function: &str, device: &lastuse_offload_device, index: usize) -> Option<LiveDevice> {
+unsafe fn live_device(call: Call, device: &lastuse_offload_device, index: usize) -> Result<LiveDevice, Failed> {
     let backend = NonNull::new(device.backend);
-    let buffer_type = match (NonNull::new(device.buft), backend) {
-        (None, None) => None,
-        (Some(buft), _) => {
-            // SAFETY: a live buffer type, as the caller guarantees.
-            let runtime = runtime_or_fail(function, unsafe { ggml_of_type(buft.as_ptr()) })?;
-            // SAFETY: as above.
-            Some(unsafe { BufferType::new(runtime, buft) })
+    let buffer_type = match (device.buft, backend) {
+        (buft, _) if !buft.is_null() => {
+            // SAFETY: a live buffer type: see "# Safety".
+            let runtime = call.runtime(unsafe { ggml_of_type(buft) })?;
+            // SAFETY: a live buffer type of this ggml.
+            unsafe { buffer_type(runtime, buft) }
         }
-        (None, Some(backend)) => {
-            // SAFETY: a live backend, as the caller guarantees.
-            let found: Result<&'static Ggml, NoGgml> = unsafe { ggml_of_object(backend.as_ptr()) };
-            // SAFETY: as above.
-            unsafe { default_type(runtime_or_fail(function, found)?, backend) }
+        (_, Some(backend)) => {
+            // SAFETY: a live backend: see "# Safety".
+            let runtime = call.runtime(unsafe { ggml_of_object(backend.as_ptr()) })?;
+            // SAFETY: a live backend of this ggml.
+            let buft = unsafe { (runtime.functions.ggml_backend_get_default_buffer_type)(backend.as_ptr()) };
+            // SAFETY: a buffer type of this ggml, which lives as long as its backend.
+            unsafe { buffer_type(runtime, buft) }
         }
+        (_, None) => None,
     };
-    let name = match NonNull::new(device.name.cast_mut()) {
-        // SAFETY: ends in NUL, as the caller guarantees.
-        Some(name) => unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned(),
-        None => buffer_type.map_or_else(|| format!("device {index}"), BufferType::name),
-    };
+    let unnamed = || buffer_type.map_or_else(|| format!("device {index}"), BufferType::name);
+    // SAFETY: NULL or a string: see "# Safety".
+    let name = unsafe { call.text_if_any(device.name) };
     let plain = Device {
-        name,
+        name: name.map_or_else(unnamed, |name| name.to_string_lossy().into_owned()),
         budget: (device.budget != usize::MAX).then_some(device.budget as Bytes),
         reserve: device.reserve as Bytes,
         granularity: (device.granularity as Bytes).max(1),
         alignment: device.alignment as Bytes,
         max_buffer: (device.max_buffer > 0).then_some(device.max_buffer as Bytes),
     };
-    Some(LiveDevice::new(plain, buffer_type, backend))
-}
-
-/// # Safety
-/// `backend` is live, and of this ggml.
-unsafe fn default_type(runtime: &'static Runtime, backend: NonNull<ggml_backend>) -> Option<BufferType> {
-    // SAFETY: a live backend, as the caller guarantees.
-    let buft = unsafe { (runtime.functions.ggml_backend_get_default_buffer_type)(backend.as_ptr()) };
-    // SAFETY: a buffer type of this ggml, which lives as long as its backend.
-    NonNull::new(buft).map(|buft| unsafe { BufferType::new(runtime, buft) })
+    Ok(LiveDevice::new(plain, buffer_type, backend))
 }
 
 /// Fills in what is taken of a device, if lastuse_offload_solve has placed the items; or the budget that it would
@@ -144,49 +135,38 @@ pub unsafe extern "C" fn lastuse_offload_device_report(
     device: c_int,
     report: *mut lastuse_offload_memory,
 ) -> bool {
-    const NAME: &str = "lastuse_offload_device_report";
-    abort_on_panic(|| {
-        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
-        let offload = unsafe { offload_to_look_at(NAME, offload) };
-        // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let report = unsafe { required_struct(NAME, "report", report) };
-        let Some(offload) = offload else { return false };
-        let planner = &offload.planner;
-        let count = planner.devices().len();
-        let Some((at, given)) = usize::try_from(device).ok().and_then(|at| Some((at, planner.devices().nth(at)?)))
-        else {
-            set_last_error(NAME, &format_args!("there is no device {device}; there are {count}"));
-            return false;
-        };
-        let filled = lastuse_offload_memory { budget: size(given.budget), ..Default::default() };
-        let shortage = planner.shortages().iter().find(|shortage| shortage.device == given.name);
+    call("lastuse_offload_device_report", |call| {
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        let report = unsafe { call.report(report) };
+        // SAFETY: NULL, or live and of this thread: see "# Safety".
+        let planner = &unsafe { call.look_at(offload) }?.planner;
+        let at = call.index("device", device, planner.devices().len())?;
+        let given = planner.devices().nth(at).ok_or(Failed)?;
+        let budget = given.budget.map_or(usize::MAX, size);
         let filled = match planner.placed() {
             Some(placed) => {
                 let usage = &placed.usage[at];
                 lastuse_offload_memory {
-                    weights_size: size(Some(usage.weights)),
-                    kv_size: size(Some(usage.caches)),
-                    compute_size: size(Some(usage.compute)),
-                    reserve_size: size(Some(usage.reserve)),
-                    total_size: size(Some(usage.total())),
-                    ..filled
+                    weights_size: size(usage.weights),
+                    kv_size: size(usage.caches),
+                    compute_size: size(usage.compute),
+                    reserve_size: size(usage.reserve),
+                    total_size: size(usage.total()),
+                    budget,
+                    ..Default::default()
                 }
             }
-            None if planner.shortages().is_empty() => {
-                set_last_error(NAME, &"nothing has been placed: call lastuse_offload_solve first");
-                return false;
+            None if planner.shortages().is_empty() => return Err(call.refuse_silently(&NOT_PLACED)),
+            None => {
+                let shortage = planner.shortages().iter().find(|shortage| shortage.device == given.name);
+                let needed_size = shortage.map_or(0, |shortage| size(shortage.needed));
+                lastuse_offload_memory { budget, needed_size, ..Default::default() }
             }
-            None => lastuse_offload_memory { needed_size: shortage.map_or(0, |it| size(Some(it.needed))), ..filled },
         };
         report.write(&filled);
-        true
+        Ok(true)
     })
 }
 
-fn size(bytes: Option<Bytes>) -> usize {
-    bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
-}
-
-fn number(count: usize) -> c_int {
-    c_int::try_from(count).unwrap_or(c_int::MAX)
-}
+/// Why no result can be reported.
+pub(super) const NOT_PLACED: &str = "nothing has been placed: call lastuse_offload_solve first";

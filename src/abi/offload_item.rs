@@ -1,20 +1,16 @@
 //! Items of `lastuse_offload_*`: the weights and caches that are placed.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::ptr::NonNull;
 
-use crate::ggml::LiveItem;
-use crate::ggml::ggml_tensor;
-use crate::offload::item::Rows;
-use crate::offload::planner::Place;
+use crate::ggml::{LiveItem, ggml_tensor};
+use crate::offload::item::{ItemClass, ItemKind, Rows};
 use crate::placement::Bytes;
 
-use super::abort::{abort_on_panic, required};
-use super::call::{Failed, call};
-use super::last_error::{fail, set_last_error};
-use super::offload::{lastuse_offload, offload_to_change, offload_to_look_at};
-use super::offload_numbers::{OffloadClassNumber, OffloadKindNumber, class_of, kind_of};
-use super::struct_size::{required_struct, sized_struct};
+use super::c_types::{OffloadClassNumber, OffloadKindNumber, enum_value, sized_struct};
+use super::call::{Call, call, number};
+use super::offload::lastuse_offload;
+use super::offload_device::NOT_PLACED;
 
 /// Which buffers a tensor is in.
 #[repr(C)]
@@ -108,21 +104,17 @@ pub unsafe extern "C" fn lastuse_offload_add_item(
     offload: *mut lastuse_offload,
     item: *const lastuse_offload_item,
 ) -> c_int {
-    const NAME: &str = "lastuse_offload_add_item";
-    abort_on_panic(|| {
-        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
-        let offload = unsafe { offload_to_change(NAME, offload) };
-        // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let item = unsafe { required_struct(NAME, "item", item.cast_mut()) }.read();
-        let Some(mut offload) = offload else { return -1 };
-        let planner = &mut offload.planner;
-        // SAFETY: what it names is NULL or live, as the caller guarantees.
-        let live = unsafe { live_item(NAME, &item) };
-        let added = live.and_then(|live| match live.tensor.filter(|&tensor| planner.has_item(tensor)) {
-            Some(_) => Err("this tensor was added before; tensors that are shared are one item".to_owned()),
-            None => Ok(planner.add_item(live)),
-        });
-        added.inspect_err(|why| fail(NAME, why)).map_or(-1, |at| c_int::try_from(at).unwrap_or(c_int::MAX))
+    call("lastuse_offload_add_item", |call| {
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        let item = unsafe { call.params("item", item) };
+        // SAFETY: NULL, or live and of this thread: see "# Safety".
+        let planner = &mut unsafe { call.change(offload) }?.planner;
+        // SAFETY: what it names is NULL or live: see "# Safety".
+        let live = call.done(unsafe { live_item(call, &item) })?;
+        if live.tensor.is_some_and(|tensor| planner.has_item(tensor)) {
+            return Err(call.refuse(&"this tensor was added before; tensors that are shared are one item"));
+        }
+        Ok(number(planner.add_item(live)))
     })
 }
 
@@ -131,11 +123,9 @@ pub unsafe extern "C" fn lastuse_offload_add_item(
 ///
 /// # Safety
 /// What `item` names is NULL or live, and its lists are long enough.
-unsafe fn live_item(function: &str, item: &lastuse_offload_item) -> Result<LiveItem, String> {
-    let name = NonNull::new(item.name.cast_mut()).map(|name| {
-        // SAFETY: ends in NUL, as the caller guarantees.
-        unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned()
-    });
+unsafe fn live_item(call: Call, item: &lastuse_offload_item) -> Result<LiveItem, String> {
+    // SAFETY: NULL or a string: see "# Safety".
+    let name = unsafe { call.text_if_any(item.name) }.map(|name| name.to_string_lossy().into_owned());
     if item.tensor.is_null() && (name.is_none() || item.bytes == 0) {
         return Err("the item has no tensor; set tensor, or name and bytes".to_owned());
     }
@@ -149,9 +139,34 @@ unsafe fn live_item(function: &str, item: &lastuse_offload_item) -> Result<LiveI
         layer: item.has_layer.then_some(item.layer),
         benefit: (item.benefit != 0.0).then_some(item.benefit),
         pinned: pinned.map_err(|_| format!("device is {}; devices count from 0", item.device))?,
-        // SAFETY: a list that is long enough, as the caller guarantees.
-        rows: unsafe { rows(function, item) }?,
+        // SAFETY: a list that is long enough: see "# Safety".
+        rows: unsafe { rows(call, item) }?,
     })
+}
+
+fn kind_of(number: OffloadKindNumber) -> Result<ItemKind, String> {
+    let known = [
+        (lastuse_offload_kind::LASTUSE_OFFLOAD_WEIGHT as u32, ItemKind::Weight),
+        (lastuse_offload_kind::LASTUSE_OFFLOAD_KV as u32, ItemKind::Cache),
+    ];
+    enum_value("kind", number, "lastuse_offload_kind", &known)
+}
+
+/// Returns `None` for the class that follows from the name.
+fn class_of(number: OffloadClassNumber) -> Result<Option<ItemClass>, String> {
+    let known = [
+        (lastuse_offload_class::LASTUSE_OFFLOAD_CLASS_BY_NAME as u32, None),
+        (lastuse_offload_class::LASTUSE_OFFLOAD_CLASS_ATTENTION as u32, Some(ItemClass::Attention)),
+        (lastuse_offload_class::LASTUSE_OFFLOAD_CLASS_PREDICTOR as u32, Some(ItemClass::Predictor)),
+        (lastuse_offload_class::LASTUSE_OFFLOAD_CLASS_FFN_NORM as u32, Some(ItemClass::FfnNorm)),
+        (lastuse_offload_class::LASTUSE_OFFLOAD_CLASS_OUTPUT as u32, Some(ItemClass::Output)),
+        (lastuse_offload_class::LASTUSE_OFFLOAD_CLASS_VALUE_CACHE as u32, Some(ItemClass::ValueCache)),
+        (lastuse_offload_class::LASTUSE_OFFLOAD_CLASS_KEY_CACHE as u32, Some(ItemClass::KeyCache)),
+        (lastuse_offload_class::LASTUSE_OFFLOAD_CLASS_FFN as u32, Some(ItemClass::Ffn)),
+        (lastuse_offload_class::LASTUSE_OFFLOAD_CLASS_EMBEDDING as u32, Some(ItemClass::Embedding)),
+        (lastuse_offload_class::LASTUSE_OFFLOAD_CLASS_OTHER as u32, Some(ItemClass::Other)),
+    ];
+    enum_value("tensor_class", number, "lastuse_offload_class", &known)
 }
 
 /// # Errors
@@ -159,7 +174,7 @@ unsafe fn live_item(function: &str, item: &lastuse_offload_item) -> Result<LiveI
 ///
 /// # Safety
 /// `item.row_benefits` has a number for each group, or is NULL.
-unsafe fn rows(function: &str, item: &lastuse_offload_item) -> Result<Option<Rows>, String> {
+unsafe fn rows(call: Call, item: &lastuse_offload_item) -> Result<Option<Rows>, String> {
     let lastuse_offload_item { n_rows: count, row_granule, row_bytes, row_benefits, .. } = *item;
     if count == 0 {
         return Ok(None);
@@ -168,10 +183,9 @@ unsafe fn rows(function: &str, item: &lastuse_offload_item) -> Result<Option<Row
         return Err(format!("the item has {count} rows that can be split; set row_bytes too"));
     }
     let granule = if row_granule == 0 { ROW_GRANULE } else { row_granule };
-    let benefits = required(row_benefits.cast_mut(), function, "item->row_benefits");
     let groups = usize::try_from(count.div_ceil(granule)).map_err(|_| "n_rows is too large".to_owned())?;
-    // SAFETY: a number for each group, as the caller guarantees.
-    let benefits = unsafe { std::slice::from_raw_parts(benefits.as_ptr().cast_const(), groups) }.to_vec();
+    // SAFETY: NULL, or a number for each group: see "# Safety".
+    let benefits = unsafe { call.list("item->row_benefits", row_benefits, groups) }.to_vec();
     Ok(Some(Rows { count, granule, bytes: row_bytes as Bytes, benefits }))
 }
 
@@ -205,31 +219,11 @@ pub unsafe extern "C" fn lastuse_offload_item_report(
         // SAFETY: NULL or of its stated size: see "# Safety".
         let report = unsafe { call.report(report) };
         // SAFETY: NULL, or live and of this thread: see "# Safety".
-        let place = unsafe { place_of(call.name, offload, item) }.ok_or(Failed)?;
-        let number = |device: usize| c_int::try_from(device).unwrap_or(c_int::MAX);
+        let planner = &unsafe { call.look_at(offload) }?.planner;
+        let place = planner.place_of(call.index("item", item, planner.item_count())?);
+        let place = place.ok_or_else(|| call.refuse_silently(&NOT_PLACED))?;
         let (rows_device, n_rows) = place.rows.map_or((-1, 0), |(device, count)| (number(device), count));
         report.write(&lastuse_offload_place { struct_size: 0, device: number(place.device), rows_device, n_rows });
         Ok(true)
     })
-}
-
-/// Returns where an item is; `None`, with the last error set, if it is not placed.
-///
-/// # Safety
-/// `offload` is NULL, or live and used by this thread only.
-unsafe fn place_of(function: &str, offload: *const lastuse_offload, item: c_int) -> Option<Place> {
-    // SAFETY: NULL, or live and of this thread: see "# Safety".
-    let offload = unsafe { offload_to_look_at(function, offload) }?;
-    let planner = &offload.planner;
-    let count = planner.item_count();
-    let at = usize::try_from(item).ok().filter(|&at| at < count);
-    let Some(at) = at else {
-        set_last_error(function, &format_args!("there is no item {item}; there are {count}"));
-        return None;
-    };
-    let place = planner.place_of(at);
-    if place.is_none() {
-        set_last_error(function, &"nothing has been placed: call lastuse_offload_solve first");
-    }
-    place
 }

@@ -1,16 +1,16 @@
 //! Passes that need no budget: `lastuse_graph_remove_copies` and `lastuse_graph_reorder`.
 
-use std::ptr::{NonNull, null_mut};
+use std::ptr::null_mut;
 
-use crate::ggml::{BufferType, GraphRef, Reordered, Runtime, remove_copies, reorder_nodes};
+use crate::ggml::{GraphRef, Reordered, remove_copies, reorder_nodes};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph};
 use crate::graph::copies::{Found, Reason};
 use crate::graph::order::{Measure, ReorderEffort, Reordering};
 use crate::placement::Bytes;
 
+use super::arguments::{buffer_type, ggml_of_graph};
+use super::c_types::sized_struct;
 use super::call::{call, size};
-use super::ggml_of_arguments::ggml_of_graph;
-use super::struct_size::sized_struct;
 
 /// Parameters of lastuse_graph_remove_copies.
 #[repr(C)]
@@ -175,9 +175,7 @@ pub unsafe extern "C" fn lastuse_graph_reorder(
         let report = unsafe { call.report_if_any(report) };
         let (buft, effort) = params.map_or((null_mut(), 0), |params| (params.buft, params.effort));
         // SAFETY: NULL or live: see "# Safety".
-        let ggml = call.done(unsafe { ggml_of_graph(buft, graph) })?;
-        let not_served = "lastuse is not enabled, so that its plans would not follow the order";
-        let runtime = ggml.served().ok_or_else(|| call.refuse_silently(&not_served))?;
+        let runtime = call.served(unsafe { ggml_of_graph(buft, graph) })?;
         // SAFETY: NULL, or a live buffer type of this ggml: see "# Safety".
         let buffer_type = unsafe { buffer_type(runtime, buft) };
         let effort = if effort == 0 { ReorderEffort::default() } else { ReorderEffort(effort) };
@@ -209,13 +207,4 @@ impl From<&Reordering> for lastuse_reorder_report {
             nodes_moved: found.moved,
         }
     }
-}
-
-/// Returns the buffer type, if it is not NULL.
-///
-/// # Safety
-/// `buft` is NULL, or a live buffer type of this ggml.
-unsafe fn buffer_type(runtime: &'static Runtime, buft: *mut ggml_backend_buffer_type) -> Option<BufferType> {
-    // SAFETY: not NULL, so live, and of this ggml: see "# Safety".
-    NonNull::new(buft).map(|buft| unsafe { BufferType::new(runtime, buft) })
 }

@@ -5,10 +5,10 @@ use std::ffi::{CString, OsStr, c_char};
 
 use crate::ggml::{AllocatorSetting, captures, check_enabled, ggml_gallocr, set, totals};
 
-use super::abort::abort_on_panic;
+use super::c_types::sized_struct;
 use super::call::call;
-use super::last_error::{last_error, set_last_error};
-use super::struct_size::sized_struct;
+use super::failure::abort_on_panic;
+use super::failure::{last_error, set_last_error};
 
 /// Returns the version of lastuse, "major.minor.patch". The string is static: the caller does not free it.
 #[unsafe(no_mangle)]

@@ -1,40 +1,39 @@
 //! `lastuse_steps_*`: a graph that is computed in steps, between which the program is called.
 
 use std::ffi::{c_int, c_void};
-use std::ptr::{NonNull, null_mut};
+use std::ptr::NonNull;
 
-use crate::ggml::{AfterStep, Runner, STATUS_FAILED, STATUS_SUCCESS, Steps, ggml_of_object};
+use crate::ggml::{AfterStep, Runner, STATUS_SUCCESS, Steps, ggml_of_object};
 use crate::ggml::{ggml_backend, ggml_backend_sched, ggml_cgraph, ggml_gallocr, ggml_tensor};
-use crate::placement::Bytes;
 
-use super::abort::{abort_on_panic, required};
-use super::budgeted_graph::tensor_list;
-use super::ggml_of_arguments::runtime_or_fail;
-use super::graph_allocator::lastuse_allocator;
-use super::handle::{free, into_handle, object, to_look_at};
-use super::last_error::{fail, set_last_error};
-use super::struct_size::{required_struct, sized_struct};
-
-/// What a `lastuse_steps` points to.
-struct Held {
-    steps: Steps<'static>,
-    /// The allocator that retains tensors for it, or null.
-    galloc: *mut ggml_gallocr,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let galloc = NonNull::new(self.galloc);
-        // SAFETY: lives until the steps are freed, and is used by this thread only: see `lastuse_steps_new`.
-        let allocator = galloc.and_then(|galloc| unsafe { lastuse_allocator("lastuse_steps_free", galloc.as_ptr()) });
-        self.steps.release(allocator);
-    }
-}
+use super::arguments::made_by_lastuse;
+use super::c_types::sized_struct;
+use super::call::{call, size};
+use super::handle::{Handle, into_handle};
 
 /// A graph that is computed in steps: made by lastuse_steps_new.
-// Without repr(C): the header then declares a struct that is never defined, and an array of length 0 is no C.
+// Without repr(C): the header then declares a struct that is never defined, and C has no arrays of length 0.
 #[derive(Debug)]
 pub struct lastuse_steps([u8; 0]);
+
+impl Handle for lastuse_steps {
+    type Object = HeldSteps;
+    const ARGUMENT: &'static str = "steps";
+}
+
+/// What a `lastuse_steps` points to.
+pub(super) struct HeldSteps {
+    steps: Steps<'static>,
+    /// The allocator that retains tensors for it.
+    galloc: Option<NonNull<ggml_gallocr>>,
+}
+
+impl Drop for HeldSteps {
+    fn drop(&mut self) {
+        // SAFETY: lives until the steps are freed, and is used by this thread only: see `lastuse_steps_new`.
+        self.steps.release(self.galloc.and_then(|galloc| unsafe { made_by_lastuse(galloc) }));
+    }
+}
 
 /// Parameters of lastuse_steps_new. Either cuts or n_steps is needed, and either backend or sched.
 #[repr(C)]
@@ -65,7 +64,6 @@ sized_struct!(lastuse_steps_params);
 /// A step and its memory, in the plan of the whole graph: lastuse_steps_report.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_step_report {
     /// sizeof(struct lastuse_step_report).
     pub struct_size: usize,
@@ -101,38 +99,23 @@ pub unsafe extern "C" fn lastuse_steps_new(
     graph: *mut ggml_cgraph,
     params: *const lastuse_steps_params,
 ) -> *mut lastuse_steps {
-    const NAME: &str = "lastuse_steps_new";
-    abort_on_panic(|| {
-        let graph = required(graph, NAME, "graph");
+    call("lastuse_steps_new", |call| {
+        let graph = call.required("graph", graph);
         // SAFETY: NULL or of its stated size: see "# Safety".
-        let params = unsafe { required_struct(NAME, "params", params.cast_mut()) }.read();
+        let params = unsafe { call.params("params", params) };
+        let runner = call.done(runner(&params))?;
+        // SAFETY: NULL or live: see "# Safety".
+        let runtime = call.runtime(unsafe { ggml_of_object(params.backend.cast_const()) })?;
+        // SAFETY: n_cuts live tensors: see "# Safety".
+        let cuts = unsafe { call.tensors("params->cuts", params.cuts, params.n_cuts) };
+        let galloc = NonNull::new(params.galloc);
         // SAFETY: live, and used by this thread only: see "# Safety".
-        let steps = unsafe { new_steps(NAME, graph, &params) };
-        steps.map_or(null_mut(), |steps| into_handle(Held { steps, galloc: params.galloc }))
+        let allocator = galloc.map(|galloc| unsafe { call.allocator(galloc.as_ptr()) }).transpose()?;
+        let after_step = params.callback.map(|function: AfterStep| (function, params.user_data));
+        // SAFETY: live until the steps are freed, and used by this thread only: see "# Safety".
+        let steps = unsafe { Steps::new(runtime, (graph, runner), (&cuts, params.n_steps), after_step, allocator) };
+        Ok(into_handle(HeldSteps { steps: call.done(steps)?, galloc }))
     })
-}
-
-/// # Safety
-/// What `lastuse_steps_new` requires.
-unsafe fn new_steps(
-    function: &str,
-    graph: NonNull<ggml_cgraph>,
-    params: &lastuse_steps_params,
-) -> Option<Steps<'static>> {
-    let runner = runner(params).inspect_err(|contradiction| fail(function, contradiction)).ok()?;
-    // SAFETY: NULL or live: see "# Safety".
-    let runtime = runtime_or_fail(function, unsafe { ggml_of_object(params.backend.cast_const()) })?;
-    // SAFETY: n_cuts live tensors: see "# Safety".
-    let cuts = unsafe { tensor_list(function, "params->cuts", params.cuts, params.n_cuts) };
-    let allocator = match NonNull::new(params.galloc) {
-        // SAFETY: live, and used by this thread only: see "# Safety".
-        Some(galloc) => Some(unsafe { lastuse_allocator(function, galloc.as_ptr()) }?),
-        None => None,
-    };
-    let after_step = params.callback.map(|function: AfterStep| (function, params.user_data));
-    // SAFETY: live until the steps are freed, and used by this thread only: see "# Safety".
-    let steps = unsafe { Steps::new(runtime, (graph, runner), (&cuts, params.n_steps), after_step, allocator) };
-    steps.inspect_err(|why| fail(function, why)).ok()
 }
 
 /// Returns what computes the graph.
@@ -165,14 +148,12 @@ fn runner(params: &lastuse_steps_params) -> Result<Runner, &'static str> {
 /// `steps` comes from lastuse_steps_new; no other thread uses it, nor the graph, its tensors and their buffers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_steps_compute(steps: *mut lastuse_steps) -> c_int {
-    const NAME: &str = "lastuse_steps_compute";
-    abort_on_panic(|| {
+    call("lastuse_steps_compute", |call| {
         // SAFETY: NULL, or made by `lastuse_steps_new`, live, and of this thread: see "# Safety".
-        let held = unsafe { object::<Held, _>(NAME, "steps", steps) };
-        let Some(held) = to_look_at(NAME, "steps", held) else { return STATUS_FAILED };
-        let Err((status, why)) = held.steps.compute() else { return STATUS_SUCCESS };
-        fail(NAME, &why);
-        status
+        let held = unsafe { call.look_at(steps) }?;
+        let Err((status, why)) = held.steps.compute() else { return Ok(STATUS_SUCCESS) };
+        call.refuse(&why);
+        Ok(status)
     })
 }
 
@@ -187,30 +168,25 @@ pub unsafe extern "C" fn lastuse_steps_report(
     step: usize,
     report: *mut lastuse_step_report,
 ) -> bool {
-    const NAME: &str = "lastuse_steps_report";
-    abort_on_panic(|| {
-        // SAFETY: NULL, or made by `lastuse_steps_new`, live, and of this thread: see "# Safety".
-        let held = unsafe { object::<Held, _>(NAME, "steps", steps) };
+    call("lastuse_steps_report", |call| {
         // SAFETY: NULL or of its stated size: see "# Safety".
-        let report = unsafe { required_struct(NAME, "report", report) };
-        let Some(held) = to_look_at(NAME, "steps", held) else { return false };
+        let report = unsafe { call.report(report) };
+        // SAFETY: NULL, or made by `lastuse_steps_new`, live, and of this thread: see "# Safety".
+        let held = unsafe { call.look_at(steps) }?;
         let Steps { planned, total, .. } = &held.steps;
-        let Some((nodes, memory)) = planned.get(step) else {
-            let count = planned.len();
-            set_last_error(NAME, &format_args!("there is no step {step}; the graph has {count}, counted from 0"));
-            return false;
-        };
-        let size = |bytes: Bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let n_steps = planned.len();
+        let missing = || format!("there is no step {step}; the graph has {n_steps}, counted from 0");
+        let (nodes, memory) = planned.get(step).ok_or_else(|| call.refuse_silently(&missing()))?;
         report.write(&lastuse_step_report {
             struct_size: 0,
-            n_steps: planned.len(),
+            n_steps,
             total_size: size(*total),
             first_node: nodes.start as usize,
             n_nodes: nodes.len(),
             peak_size: size(memory.peak),
             crossing_size: size(memory.crossing),
         });
-        true
+        Ok(true)
     })
 }
 
@@ -222,5 +198,5 @@ pub unsafe extern "C" fn lastuse_steps_report(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_steps_free(steps: *mut lastuse_steps) {
     // SAFETY: NULL, or made by `lastuse_steps_new`, of this thread, and not used afterwards: see "# Safety".
-    abort_on_panic(|| unsafe { free("lastuse_steps_free", "steps", steps, |_: &Held| true) });
+    call("lastuse_steps_free", |call| unsafe { call.free(steps) });
 }

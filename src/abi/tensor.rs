@@ -1,11 +1,11 @@
 //! `lastuse_tensor_*` and `ggml_dependency`: values that stay readable, results in given memory, order in the graph.
 
-use crate::ggml::{TensorRef, depend, set_output};
-use crate::ggml::{ggml_context, ggml_gallocr, ggml_tensor};
+use crate::ggml::{BufferRef, TensorRef, dedicate, depend, set_output};
+use crate::ggml::{ggml_context, ggml_gallocr, ggml_of_object, ggml_tallocr, ggml_tensor};
 
+use super::arguments::ggml_of_tensors;
 use super::call::call;
 use super::context::expect_not_freed;
-use super::ggml_of_arguments::ggml_of_tensors;
 
 /// Keeps the value of t, a leaf, node or view, readable in every graph with t that galloc plans from now on: until the
 /// node until has run, or to the end of the run if until is NULL. Its memory is neither reused nor written in place
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn ggml_dependency(
     b: *mut ggml_tensor,
 ) -> *mut ggml_tensor {
     call("ggml_dependency", |call| {
-        expect_not_freed(call.name, &[ctx.addr(), a.addr(), b.addr()]);
+        expect_not_freed(call, &[ctx.addr(), a.addr(), b.addr()]);
         // SAFETY: NULL, or live and of this thread: see "# Safety".
         let a = unsafe { call.tensor("a", a) };
         // SAFETY: NULL, or live and of this thread: see "# Safety".
@@ -98,5 +98,38 @@ pub unsafe extern "C" fn ggml_dependency(
         // SAFETY: live, and used by this thread only: see "# Safety".
         let made = unsafe { depend(runtime, context.as_ptr(), a, b) };
         call.done(made).map(TensorRef::as_ptr)
+    })
+}
+
+/// Gives t, a result of a graph, the next bytes of a buffer of the program, where it survives later graphs. Returns the tensor
+/// that lies there, flagged as an output: t itself, whose operation then writes there; or, if t is a view or the device of the
+/// buffer cannot compute it, a new tensor in ctx that copies t there, for ggml_build_forward_expand.
+///
+/// Called once for a tensor, before its graph is reserved or allocated. talloc, from ggml_tallocr_new, hands out the bytes in
+/// the order of calls. Returns NULL in the cases that docs/steps.md lists; ctx may then have a tensor that nothing uses.
+///
+/// # Safety
+/// `ctx` has room for one more tensor; `t` and the buffer of `talloc` stay live as long as the returned tensor is used. No other
+/// thread uses them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_tensor_dedicate(
+    ctx: *mut ggml_context,
+    t: *mut ggml_tensor,
+    talloc: *mut ggml_tallocr,
+) -> *mut ggml_tensor {
+    call("lastuse_tensor_dedicate", |call| {
+        let context = call.required("ctx", ctx);
+        // SAFETY: NULL, or live and of this thread: see "# Safety".
+        let tensor = unsafe { call.tensor("t", t) };
+        // SAFETY: not NULL, so live and of this thread: see "# Safety".
+        let talloc = unsafe { call.required("talloc", talloc).as_mut() };
+        // SAFETY: live as long as the tensor is used: see "# Safety".
+        let buffer = unsafe { BufferRef::from_non_null(call.required("talloc->buffer", talloc.buffer)) };
+        // SAFETY: a live buffer.
+        let runtime = call.runtime(unsafe { ggml_of_object(buffer.as_ptr().cast_const()) })?;
+        // SAFETY: a live context of this thread, with room: see "# Safety".
+        let dedicated = unsafe { dedicate(runtime, context.as_ptr(), tensor, (talloc, buffer)) };
+        let dedicated = dedicated.map_err(|why| format!("{why} (t is \"{}\")", tensor.name()));
+        call.done(dedicated).map(TensorRef::as_ptr)
     })
 }

@@ -86,9 +86,6 @@ pub use retention::LiveRetention;
 pub use steps::{AfterStep, Runner, Steps};
 pub use version::SIGNATURE;
 
-/// An `enum lastuse_context_kind` as C passes it: any number.
-pub type ContextKind = u32;
-
 /// ggml's status for success.
 pub const STATUS_SUCCESS: i32 = 0;
 

@@ -1,10 +1,13 @@
-//! The message that `lastuse_last_error` returns: one for each thread.
+//! How a call ends that cannot do what it is for: in the last error of the thread, or, where ggml aborts too, in
+//! `ggml_abort`.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::ggml::log_error;
+use crate::ggml::{Violation, abort, log_error};
 
 thread_local! {
     static LAST_ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
@@ -25,6 +28,27 @@ pub(super) fn set_last_error(function: &str, why: &dyn Display) {
 /// Returns the last error of this thread, valid until the next one; before the first, a static empty string.
 pub(super) fn last_error() -> *const c_char {
     LAST_ERROR.with_borrow(|message| message.as_deref().unwrap_or(c"").as_ptr())
+}
+
+/// Runs the body of a C function. A panic inside is a defect of lastuse: it ends in `ggml_abort` with its message,
+/// since a plan that is half done must not be used, and unwinding into C is undefined.
+pub(super) fn abort_on_panic<T>(body: impl FnOnce() -> T) -> T {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(value) => value,
+        Err(payload) => abort(file!(), line!(), &format!("lastuse: internal error: {}", message(&*payload))),
+    }
+}
+
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+/// Logs `violation` and aborts: nothing computed from memory that is not as it must be would be right.
+pub(super) fn abort_on_violation(violation: &Violation) -> ! {
+    let message = format!("lastuse: {violation}");
+    log_error(&format!("{message}\n"));
+    abort(file!(), line!(), &message)
 }
 
 #[cfg(test)]

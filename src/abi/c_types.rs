@@ -1,10 +1,31 @@
-//! C structs that begin with their size, so that later versions can add fields at the end. What a caller's older version
-//! lacks is read as zeros and not written; what a newer one has more is left alone.
+//! What C passes: enums, which may have any number, and structs that begin with their size, so that later versions can add
+//! fields at the end. What a caller's older version lacks is read as zeros and not written; what a newer one has more is left
+//! alone.
 
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use crate::ggml::abort;
+
+/// An `enum lastuse_context_kind`.
+pub type ContextKindNumber = u32;
+/// An `enum lastuse_offload_order`.
+pub type OffloadOrderNumber = u32;
+/// An `enum lastuse_offload_rule`.
+pub type OffloadRuleNumber = u32;
+/// An `enum lastuse_offload_kind`.
+pub type OffloadKindNumber = u32;
+/// An `enum lastuse_offload_class`.
+pub type OffloadClassNumber = u32;
+
+/// Returns the meaning of a number of the C enum `name`, which is the argument or field `field`.
+///
+/// # Errors
+/// A message: the enum has no such value.
+pub(super) fn enum_value<T: Copy>(field: &str, number: u32, name: &str, values: &[(u32, T)]) -> Result<T, String> {
+    let found = values.iter().find(|(other, _)| *other == number).map(|&(_, value)| value);
+    found.ok_or_else(|| format!("{field} is {number}, which is not a value of enum {name}"))
+}
 
 /// A C struct that begins with its size.
 ///
@@ -17,7 +38,7 @@ macro_rules! sized_struct {
     ($name:ty) => {
         const _: () = assert!(std::mem::offset_of!($name, struct_size) == 0);
         // SAFETY: checked above; all such fields may be zeros.
-        unsafe impl $crate::abi::struct_size::SizedStruct for $name {}
+        unsafe impl $crate::abi::c_types::SizedStruct for $name {}
     };
 }
 pub(super) use sized_struct;
@@ -50,17 +71,16 @@ impl<T: SizedStruct> CallersStruct<T> {
     }
 }
 
-/// Returns a struct that the caller passes as `argument`; `None` for NULL. Aborts if its size is not set.
+/// Returns a struct that the caller passes as `argument`. Aborts if its size is not set.
 ///
 /// # Safety
-/// `pointer` is NULL, or points to as many bytes as its first field, `size_t struct_size`, states, for the whole call. They
-/// are those of a version of the struct.
+/// `pointer` points to as many bytes as its first field, `size_t struct_size`, states, for the whole call. They are those of a
+/// version of the struct.
 pub(super) unsafe fn callers_struct<T: SizedStruct>(
     function: &str,
     argument: &str,
-    pointer: *mut T,
-) -> Option<CallersStruct<T>> {
-    let pointer = NonNull::new(pointer)?;
+    pointer: NonNull<T>,
+) -> CallersStruct<T> {
     // SAFETY: every version of the struct has its first field, the size.
     let size = unsafe { pointer.cast::<usize>().read() };
     // A size that the program has forgotten, not one of an older version: the first has two fields.
@@ -68,19 +88,5 @@ pub(super) unsafe fn callers_struct<T: SizedStruct>(
         let wrong = format!("{function}: {argument}->struct_size is {size}: set it to the size of the struct");
         abort(file!(), line!(), &wrong);
     }
-    Some(CallersStruct { pointer, known: size.min(size_of::<T>()) })
-}
-
-/// Returns a struct that the caller passes as `argument`. Aborts for NULL, and if its size is not set.
-///
-/// # Safety
-/// What [`callers_struct`] requires.
-pub(super) unsafe fn required_struct<T: SizedStruct>(
-    function: &str,
-    argument: &str,
-    pointer: *mut T,
-) -> CallersStruct<T> {
-    // SAFETY: NULL or of its stated size: see "# Safety".
-    let found = unsafe { callers_struct(function, argument, pointer) };
-    found.unwrap_or_else(|| abort(file!(), line!(), &format!("{function}: {argument} is NULL")))
+    CallersStruct { pointer, known: size.min(size_of::<T>()) }
 }

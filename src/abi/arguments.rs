@@ -1,30 +1,11 @@
-//! Which of the loaded ggmls a call is for. Its arguments determine that; where none does, it is the ggml of the
-//! caller.
+//! What the arguments of a call belong to: which of the loaded ggmls, and an allocator of lastuse or not.
 
 use std::ptr::NonNull;
 
 use crate::ggml::{
-    Ggml, GraphRef, NoGgml, Runtime, SIGNATURE, TensorRef, abort, ggml_backend_buffer_type, ggml_cgraph,
-    ggml_of_buffers, ggml_of_type,
+    Allocator, BufferType, Ggml, GraphRef, NoGgml, Runtime, TensorRef, ggml_of_buffers, ggml_of_type, set_current_ggml,
 };
-
-use super::last_error::{fail, set_last_error};
-
-/// Returns what was found of a ggml; aborts where none was found.
-pub(super) fn found_or_abort<T>(found: Result<T, NoGgml>) -> T {
-    found.unwrap_or_else(|why| abort(file!(), line!(), &format!("{SIGNATURE}{why}")))
-}
-
-/// Returns the runtime of the ggml that was found; `None`, with the last error set, where none was found, which is logged,
-/// or its layout is unknown, which was logged when the ggml was found.
-pub(super) fn runtime_or_fail(function: &str, found: Result<&'static Ggml, NoGgml>) -> Option<&'static Runtime> {
-    let found = found.inspect_err(|why| fail(function, why)).ok()?;
-    let known = found.runtime();
-    if known.is_none() {
-        set_last_error(function, &"this ggml has a layout that lastuse does not know");
-    }
-    known
-}
+use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_gallocr};
 
 /// Finds the ggml of tensors by the buffers that they, or the tensors that they are views of, are in.
 ///
@@ -48,12 +29,12 @@ pub(super) unsafe fn ggml_of_graph(
     graph: NonNull<ggml_cgraph>,
 ) -> Result<&'static Ggml, NoGgml> {
     if !buft.is_null() {
-        // SAFETY: a live buffer type, as the caller guarantees.
+        // SAFETY: not NULL, so a live buffer type: see "# Safety".
         return unsafe { ggml_of_type(buft) };
     }
     // The graph is read only where its layout is known.
     let buffers = std::iter::once_with(|| {
-        // SAFETY: live, and changed by no other thread, as the caller guarantees.
+        // SAFETY: live, and changed by no other thread: see "# Safety".
         let graph = unsafe { GraphRef::new(graph) };
         let listed = graph.leafs.iter().chain(graph.nodes);
         listed.flat_map(|tensor| tensor.sources().chain([*tensor])).flat_map(buffers_of)
@@ -65,4 +46,26 @@ pub(super) unsafe fn ggml_of_graph(
 fn buffers_of(tensor: TensorRef<'_>) -> impl Iterator<Item = *const u8> {
     let tensors = std::iter::once(tensor).chain(tensor.view_source());
     tensors.map(|tensor| tensor.buffer().cast_const().cast())
+}
+
+/// Returns a buffer type, if it is not NULL.
+///
+/// # Safety
+/// `buft` is NULL, or a live buffer type of this ggml.
+pub(super) unsafe fn buffer_type(runtime: &'static Runtime, buft: *mut ggml_backend_buffer_type) -> Option<BufferType> {
+    // SAFETY: not NULL, so live, and of this ggml: see "# Safety".
+    NonNull::new(buft).map(|buft| unsafe { BufferType::new(runtime, buft) })
+}
+
+/// Returns `galloc` if lastuse has made it, and makes its ggml the current one of this thread.
+///
+/// # Safety
+/// `galloc` is live for `'g` and used by this thread only.
+pub(super) unsafe fn made_by_lastuse<'g>(galloc: NonNull<ggml_gallocr>) -> Option<&'g mut Allocator> {
+    // SAFETY: live: see "# Safety".
+    let mut made = unsafe { Allocator::from_c(galloc) }?;
+    // SAFETY: an allocator of lastuse, live for `'g` and used by this thread only.
+    let allocator = unsafe { made.as_mut() };
+    set_current_ggml(Some(&allocator.runtime().functions));
+    Some(allocator)
 }
