@@ -324,9 +324,9 @@ pub unsafe extern "C" fn lastuse_offload_apply(
     sched: *mut ggml_backend_sched,
 ) -> bool {
     call("lastuse_offload_apply", |call| {
-        let sched = call.required("sched", sched);
         // SAFETY: NULL, or live and of this thread: see "# Safety".
         let offload = unsafe { call.look_at(offload) }?;
+        let sched = call.required("sched", sched);
         // SAFETY: live graphs: see "# Safety".
         let (graph, runtime) = unsafe { offload.graph(call, graph) }?;
         // SAFETY: live, not changed, and of this thread: see "# Safety".

@@ -76,10 +76,10 @@ pub unsafe extern "C" fn lastuse_offload_add_device(
     device: *const lastuse_offload_device,
 ) -> c_int {
     call("lastuse_offload_add_device", |call| {
-        // SAFETY: NULL or of its stated size: see "# Safety".
-        let device = unsafe { call.params("device", device) };
         // SAFETY: NULL, or live and of this thread: see "# Safety".
         let planner = &mut unsafe { call.change(offload) }?.planner;
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        let device = unsafe { call.params("device", device) };
         // SAFETY: what it names is NULL or live: see "# Safety".
         let live = unsafe { live_device(call, &device, planner.devices().len()) }?;
         Ok(number(planner.add_device(live)))
@@ -136,10 +136,10 @@ pub unsafe extern "C" fn lastuse_offload_device_report(
     report: *mut lastuse_offload_memory,
 ) -> bool {
     call("lastuse_offload_device_report", |call| {
-        // SAFETY: NULL or of its stated size: see "# Safety".
-        let report = unsafe { call.report(report) };
         // SAFETY: NULL, or live and of this thread: see "# Safety".
         let planner = &unsafe { call.look_at(offload) }?.planner;
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        let report = unsafe { call.report(report) };
         let at = call.index("device", device, planner.devices().len())?;
         let given = planner.devices().nth(at).ok_or(Failed)?;
         let budget = given.budget.map_or(usize::MAX, size);

@@ -105,10 +105,10 @@ pub unsafe extern "C" fn lastuse_offload_add_item(
     item: *const lastuse_offload_item,
 ) -> c_int {
     call("lastuse_offload_add_item", |call| {
-        // SAFETY: NULL or of its stated size: see "# Safety".
-        let item = unsafe { call.params("item", item) };
         // SAFETY: NULL, or live and of this thread: see "# Safety".
         let planner = &mut unsafe { call.change(offload) }?.planner;
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        let item = unsafe { call.params("item", item) };
         // SAFETY: what it names is NULL or live: see "# Safety".
         let live = call.done(unsafe { live_item(call, &item) })?;
         if live.tensor.is_some_and(|tensor| planner.has_item(tensor)) {
@@ -216,10 +216,10 @@ pub unsafe extern "C" fn lastuse_offload_item_report(
     report: *mut lastuse_offload_place,
 ) -> bool {
     call("lastuse_offload_item_report", |call| {
-        // SAFETY: NULL or of its stated size: see "# Safety".
-        let report = unsafe { call.report(report) };
         // SAFETY: NULL, or live and of this thread: see "# Safety".
         let planner = &unsafe { call.look_at(offload) }?.planner;
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        let report = unsafe { call.report(report) };
         let place = planner.place_of(call.index("item", item, planner.item_count())?);
         let place = place.ok_or_else(|| call.refuse_silently(&NOT_PLACED))?;
         let (rows_device, n_rows) = place.rows.map_or((-1, 0), |(device, count)| (number(device), count));

@@ -169,10 +169,10 @@ pub unsafe extern "C" fn lastuse_steps_report(
     report: *mut lastuse_step_report,
 ) -> bool {
     call("lastuse_steps_report", |call| {
-        // SAFETY: NULL or of its stated size: see "# Safety".
-        let report = unsafe { call.report(report) };
         // SAFETY: NULL, or made by `lastuse_steps_new`, live, and of this thread: see "# Safety".
         let held = unsafe { call.look_at(steps) }?;
+        // SAFETY: NULL or of its stated size: see "# Safety".
+        let report = unsafe { call.report(report) };
         let Steps { planned, total, .. } = &held.steps;
         let n_steps = planned.len();
         let missing = || format!("there is no step {step}; the graph has {n_steps}, counted from 0");

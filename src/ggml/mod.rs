@@ -48,10 +48,11 @@ pub use context::{
     realize_context,
 };
 pub use dedicated::dedicate;
-pub use extensions::budget::{Budgeted, NotFitted};
+
 pub use extensions::copies::remove_copies;
 pub use extensions::dependency::depend;
 pub use extensions::dump::{begin_dump, dump_graph};
+pub use extensions::pass::{Budgeted, NotFitted};
 pub use extensions::recompute::{RecomputeRequest, recompute_graph};
 pub use extensions::reorder::{Reordered, reorder_nodes};
 pub use extensions::tiling::{TilingRequest, tile_graph};

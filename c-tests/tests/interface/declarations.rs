@@ -12,7 +12,7 @@ use crate::support;
 use lastuse_vendor::{Ggml, Language, Package, compiler};
 
 /// The files that define the functions.
-const SOURCES: [&str; 4] = ["gallocr_new.rs", "gallocr.rs", "tallocr.rs", "context_tensors.rs"];
+const SOURCES: [&str; 3] = ["gallocr_new.rs", "gallocr.rs", "tensors_in_buffers.rs"];
 
 /// Types of ggml.
 const STRUCTS: [&str; 8] = [

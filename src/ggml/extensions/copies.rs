@@ -5,39 +5,33 @@ use crate::graph::{BufferIndex, Edited, Graph, Op, Requests, Sizes, Strides, Ten
 use crate::placement::{Bytes, lower_bound};
 
 use crate::ggml::extensions::apply::{LiveEdit, LiveOrigin};
-use crate::ggml::extensions::compute_buffer::ComputeBuffer;
+use crate::ggml::extensions::pass::GivenGraph;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::outputs::check::writes;
 use crate::ggml::outputs::redirect::ORDERED_OUTPUT_SLOT;
-use crate::ggml::process::settings::settings;
-use crate::ggml::read::memory::same_memory;
-use crate::ggml::read::requested::Requested;
-use crate::ggml::read::{ReadGraph, read};
-use crate::ggml::retention::LiveRetention;
+use crate::ggml::read::ReadGraph;
 
 /// Removes copies from `graph`: changes its tensors, not its lists. `buffer_type` is that of all memory which an
 /// allocator will assign; without it, only copies whose removal does not depend on it are removed. The peak of live
 /// bytes does not grow. Tensors whose names the settings retain stay as they are.
 pub fn remove_copies(runtime: &'static Runtime, graph: GraphRef<'_>, buffer_type: Option<BufferType>) -> Found {
-    let types: Vec<BufferType> = buffer_type.into_iter().collect();
-    let mut reading = read(runtime, &types, graph, &Requested::default());
-    LiveRetention::of_names(settings().retain).retain_in(&mut reading.graph, graph);
-    let found = find_copies(runtime, &reading, buffer_type);
+    let given = GivenGraph::new(runtime, graph, buffer_type).retaining_names(graph);
+    let found = find_copies(&given);
     if let Some(edit) = &found.edit {
-        change(runtime, &reading, &edit.clone().finish());
+        change(runtime, &given.reading, &edit.clone().finish());
     }
     found
 }
 
-fn find_copies(runtime: &'static Runtime, reading: &ReadGraph<'_>, buffer_type: Option<BufferType>) -> Found {
+fn find_copies(given: &GivenGraph<'_>) -> Found {
+    let (runtime, reading) = (given.runtime, &given.reading);
     let known = TensorFacts::of(runtime, reading);
-    let buffer = ComputeBuffer::new(runtime, buffer_type);
     if reading.graph.tensors().iter().all(|tensor| tensor.op.copies().is_none()) {
         return Found::default();
     }
-    let aliases = same_memory(runtime, reading);
+    let aliases = given.same_memory();
     let runs_at = |node: TensorId, place: TensorId| {
         let [node, place] = [node, place].map(|id| reading.tensors[id as usize]);
         runs_at(runtime, node, place)
@@ -48,19 +42,18 @@ fn find_copies(runtime: &'static Runtime, reading: &ReadGraph<'_>, buffer_type: 
         same_memory: &aliases,
         has_slot: &known.has_slot,
         fused: &known.fused,
-        target: target(buffer_type),
-        alignment: buffer.alignment(),
+        target: target(given.buffer_type),
+        alignment: given.alignment(),
         runs_at: &runs_at,
     };
-    let peak = PeakBytes { reading, buffer };
     let mut before = None;
     for freedom in [Freedom::LiveRanges, Freedom::Owners] {
         let found = find(&reading.graph, facts, freedom);
         let is_planned = |copy: &TensorId| known.memory[reading.graph.root(*copy) as usize] == Storage::Planned;
         let Some(edit) = found.edit.as_ref().filter(|_| found.removed.iter().any(is_planned)) else { return found };
-        let old_peak = *before.get_or_insert_with(|| peak.of(&reading.graph, |id| id));
+        let old_peak = *before.get_or_insert_with(|| peak_bytes(given, &reading.graph, |id| id));
         let Edited { graph, origins, .. } = edit.clone().finish();
-        if peak.of(&graph, |id| origins[id as usize]) <= old_peak {
+        if peak_bytes(given, &graph, |id| origins[id as usize]) <= old_peak {
             return found;
         }
     }
@@ -114,23 +107,15 @@ fn memory(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Storage {
     }
 }
 
-/// Computes the peak of live bytes.
-struct PeakBytes<'a> {
-    reading: &'a ReadGraph<'a>,
-    buffer: ComputeBuffer,
-}
-
-impl PeakBytes<'_> {
-    /// Returns the peak of a graph, of whose tensors `origin` returns those that were read.
-    fn of(&self, graph: &Graph, origin: impl Fn(TensorId) -> TensorId) -> Bytes {
-        let (leafs, nodes) = (vec![0; graph.leafs().len()], vec![0; graph.nodes().len()]);
-        let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let spec = self.buffer.spec();
-        let mut given = self.buffer.sizes(&self.reading.tensors);
-        let sizes: &mut dyn Sizes = &mut |id: TensorId, buffer: BufferIndex| given.alloc_size(origin(id), buffer);
-        let mut found = live_ranges(graph, &[spec], requests, sizes, &[], &mut Workspace::default());
-        found.take_problems(&[spec]).iter().map(lower_bound).sum()
-    }
+/// Returns the peak of live bytes of a graph, of whose tensors `origin` returns those that were given.
+fn peak_bytes(given: &GivenGraph<'_>, graph: &Graph, origin: impl Fn(TensorId) -> TensorId) -> Bytes {
+    let (leafs, nodes) = (vec![0; graph.leafs().len()], vec![0; graph.nodes().len()]);
+    let requests = Requests { leafs: &leafs, nodes: &nodes };
+    let specs = [given.spec()];
+    let mut sizes_of_given = given.sizes();
+    let sizes: &mut dyn Sizes = &mut |id: TensorId, buffer: BufferIndex| sizes_of_given.alloc_size(origin(id), buffer);
+    let mut found = live_ranges(graph, &specs, requests, sizes, &[], &mut Workspace::default());
+    found.take_problems(&specs).iter().map(lower_bound).sum()
 }
 
 /// Makes the live graph the edited one.

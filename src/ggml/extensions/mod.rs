@@ -3,8 +3,7 @@
 
 pub mod dependency;
 pub mod dump;
-pub mod compute_buffer;
-pub mod budget;
+pub mod pass;
 pub mod apply;
 pub mod reorder;
 pub mod recompute;

@@ -1,17 +1,14 @@
 //! Reorders the nodes of a live graph for a smaller peak.
 
+use crate::graph::PlanError;
 use crate::graph::order::{Hazards, ReorderEffort, Reordering, reorder};
-use crate::graph::{PlanError, Requests};
 
-use crate::ggml::extensions::compute_buffer::ComputeBuffer;
+use crate::ggml::extensions::pass::GivenGraph;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
-use crate::ggml::process::settings::settings;
+use crate::ggml::read::ReadGraph;
 use crate::ggml::read::memory::same_memory;
-use crate::ggml::read::requested::Requested;
-use crate::ggml::read::{ReadGraph, read};
-use crate::ggml::retention::LiveRetention;
 
 /// An order for the nodes of a live graph.
 #[derive(Debug)]
@@ -33,14 +30,10 @@ pub fn reorder_nodes<'g>(
     buffer_type: Option<BufferType>,
     effort: ReorderEffort,
 ) -> Result<Reordered<'g>, PlanError> {
-    let buffer = ComputeBuffer::new(runtime, buffer_type);
-    let mut reading = read(runtime, &buffer.types(), graph, &Requested::default());
-    LiveRetention::of_names(settings().retain).retain_in(&mut reading.graph, graph);
-    let hazards = hazards_of(runtime, &reading);
-    let (leafs, nodes) = (vec![0; graph.leafs.len()], vec![0; graph.nodes.len()]);
-    let requests = Requests { leafs: &leafs, nodes: &nodes };
-    let mut sizes = buffer.sizes(&reading.tensors);
-    let found = reorder(&reading.graph, &[buffer.spec()], requests, &mut sizes, &hazards, effort)?;
+    let given = GivenGraph::new(runtime, graph, buffer_type).retaining_names(graph);
+    let hazards = hazards_of(runtime, &given.reading);
+    let specs = [given.spec()];
+    let found = reorder(&given.reading.graph, &specs, given.requests(), &mut given.sizes(), &hazards, effort)?;
     let nodes = found.order.iter().map(|&step| graph.nodes[step as usize]).collect();
     Ok(Reordered { nodes, found })
 }

@@ -8,8 +8,8 @@ use crate::offload::rules::Schedule;
 use crate::ggml::bindings::ggml_backend_sched;
 use crate::ggml::live::runtime::Runtime;
 
-use super::failure::OffloadFailure;
 use super::graph::LiveGraph;
+use super::request::OffloadFailure;
 
 /// Assigns each node of a graph that computes something to the backend of its device, by
 /// `ggml_backend_sched_set_tensor_backend`. Views and tensors without a backend stay unassigned.

@@ -13,7 +13,7 @@ use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::read;
 use crate::ggml::read::requested::Requested;
 
-use super::failure::OffloadFailure;
+use super::request::OffloadFailure;
 use super::request::{LiveDevice, LiveItem};
 
 /// Where a tensor is.

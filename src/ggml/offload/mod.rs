@@ -5,7 +5,6 @@
 //! places intermediates by a rule, and plans the compute buffers. [`planner`] puts these together, and [`assign`]
 //! applies the result to a scheduler.
 
-mod failure;
 mod request;
 mod graph;
 mod backends;
@@ -13,6 +12,5 @@ mod compute;
 mod assign;
 mod planner;
 
-pub use failure::OffloadFailure;
 pub use planner::DevicePlanner;
-pub use request::{LiveDevice, LiveItem, OffloadRule, PlannerSettings};
+pub use request::{LiveDevice, LiveItem, OffloadFailure, OffloadRule, PlannerSettings};

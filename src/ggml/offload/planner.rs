@@ -13,8 +13,8 @@ use crate::ggml::live::runtime::Runtime;
 
 use super::assign::assign;
 use super::compute::LiveCompute;
-use super::failure::OffloadFailure;
 use super::graph::{Home, LiveGraph};
+use super::request::OffloadFailure;
 use super::request::{LiveDevice, LiveItem, OffloadRule, PlannerSettings};
 
 /// Devices, items and graphs of a program, and where the items are placed.

@@ -1,10 +1,14 @@
-//! Checks whether lastuse serves the calls of a program.
+//! Checks whether lastuse serves the calls of a program, and reports at the end of a process why it has not.
 
 use std::fmt;
 
-use super::ggml::{NoGgml, Server};
-use super::reached::why_not_reached;
-use crate::ggml::process::registry::{all_ggmls, ggml_of_caller};
+use crate::ggml::environment::path_in;
+use crate::ggml::observe::events::Events;
+use crate::ggml::process::forwarding::why_bypassed;
+use crate::ggml::process::ggml::{NoGgml, Server};
+use crate::ggml::process::reached::why_not_reached;
+use crate::ggml::process::registry::{all_ggmls, decided_ggmls, ggml_of_caller};
+use crate::settings::Key;
 
 /// Why lastuse does not serve the calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,4 +61,25 @@ pub fn check_enabled() -> Result<(), NotEnabled> {
     let is_served = ggmls.iter().any(|ggml| matches!(ggml.server, Server::Lastuse(_)));
     let why = || ggmls.iter().find_map(|ggml| ggml.handed_over.as_deref());
     if is_served { Ok(()) } else { Err(NotEnabled::ForwardsCalls(why())) }
+}
+
+/// Called by the dynamic linker when the process ends, or the library is unloaded.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_END: extern "C" fn() = report;
+
+/// Reports why no allocator was served, if a report is requested. Nothing is decided any more, and nothing of ggml is
+/// called: its backends may be gone.
+extern "C" fn report() {
+    if path_in(Key::Report).is_none() {
+        return;
+    }
+    let handed_over = || decided_ggmls().iter().find_map(|ggml| ggml.handed_over.as_deref()).or_else(why_bypassed);
+    let why = match why_not_reached() {
+        Some(why) => Some(NotEnabled::NotReached(why)),
+        None => handed_over().map(|why| NotEnabled::ForwardsCalls(Some(why))),
+    };
+    if let Some(why) = why {
+        Events::write_not_served(&why.to_string());
+    }
 }

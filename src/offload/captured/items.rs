@@ -8,8 +8,7 @@ use crate::graph::snapshot::Snapshot;
 use crate::offload::item::{Item, ItemClass, ItemKind};
 use crate::placement::Bytes;
 
-use super::identity::Identities;
-use super::names::{class, is_unnamed, layer};
+use super::identity::{Identities, class, is_unnamed, layer};
 use super::reads::Reads;
 
 /// The weights and caches that graphs read, each once.

@@ -2,12 +2,11 @@
 //!
 //! ```text
 //!  Snapshots -> reads    (what runs read and write)
-//!            -> identity (which tensors of several graphs are one)
+//!            -> identity (what names say, and which tensors of several graphs are one)
 //!            -> items    (weights and caches, each once, however many graphs read it)
 //!            -> compute  (an assignment of the items, ggml's scheduler, a plan: bytes of each compute buffer)
 //! ```
 
-mod names;
 mod reads;
 mod identity;
 mod items;
@@ -17,7 +16,7 @@ mod compute;
 mod tests;
 
 pub use compute::{CapturedCompute, CapturedRule};
+pub use identity::{class, layer};
 pub use items::{CapturedItems, ItemsError};
 pub use layers::{LayerHomes, layer_device};
-pub use names::{class, layer};
 pub use reads::Reads;

@@ -6,9 +6,7 @@ use crate::offload::device::{Device, DeviceIndex};
 use crate::offload::item::{ItemClass, ItemKind, Rows};
 use crate::placement::Bytes;
 
-use super::assignment::{Assignment, Place};
-use super::request::{Order, Request, Spread};
-use super::usage::Usage;
+use super::request::{Assignment, Order, Place, Request, Spread, Usage};
 
 /// Returns an offload plan whose items and reserves are within the budgets, if each device has a compute buffer of the
 /// `assumed` bytes. `most_bytes` fills devices with as many bytes as go there, in place of the order of the request.

@@ -6,11 +6,9 @@ use crate::offload::device::DeviceIndex;
 use crate::offload::item::ItemClass;
 use crate::placement::Bytes;
 
-use super::assignment::{Assignment, Place};
 use super::fill::{by_density, fill_rows, free_items};
-use super::request::{Order, Request, Spread};
+use super::request::{Assignment, Order, Place, Request, Spread, Usage};
 use super::search::{NotPlaced, Search};
-use super::usage::Usage;
 
 /// Maximum number of items for which all offload plans are considered.
 const FEW: usize = 16;

@@ -8,26 +8,20 @@
 //!          -> fill          (an offload plan that fits, if the compute buffers had the assumed sizes)
 //!          -> search        (measures it, and corrects the assumed sizes)
 //!          -> improve       (adds what still fits; tries all offload plans of a few items)
-//!          -> Offload     (measured), or Infeasible (with the smallest budgets that would do)
+//!          -> OffloadPlan (measured), or Infeasible (with the smallest budgets that would do)
 //! ```
 
 mod request;
-mod assignment;
-mod usage;
 mod check;
 mod fill;
 mod search;
 mod improve;
-mod longest;
 #[cfg(test)]
 mod tests;
 
-pub use assignment::{Assignment, Place};
 pub use check::Invalid;
-pub use longest::{LongestSearch, longest};
-pub use request::{Order, Request, Spread};
+pub use request::{Assignment, Order, Place, Request, Spread, Usage};
 pub use search::{Measure, NotPlaced, OffloadPlan, Shortage};
-pub use usage::Usage;
 
 use crate::placement::Bytes;
 use check::check;

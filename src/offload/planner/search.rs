@@ -6,11 +6,9 @@ use std::fmt;
 use crate::offload::device::Device;
 use crate::placement::Bytes;
 
-use super::assignment::Assignment;
 use super::check::Invalid;
 use super::fill::fill;
-use super::request::Request;
-use super::usage::Usage;
+use super::request::{Assignment, Request, Usage};
 
 /// Measures compute buffers.
 pub trait Measure {

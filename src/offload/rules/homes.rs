@@ -1,4 +1,5 @@
-//! Which backend a memory belongs to.
+//! What rules without a scheduler need: which backend a memory belongs to, and results that reside elsewhere than where they
+//! are computed.
 
 use crate::graph::TensorId;
 
@@ -6,7 +7,8 @@ use super::backends::{BackendIndex, Backends, BufferTypeIndex};
 use super::capabilities::Capabilities;
 use super::draft::Draft;
 use super::offload_error::OffloadError;
-use super::splits::Questions;
+use super::scheduled_graph::Schedule;
+use super::splits::{Questions, split};
 
 /// Returns the backend that a buffer type belongs to: the first whose compute buffer has this type, otherwise the host if
 /// it can use it, otherwise the first that can.
@@ -56,4 +58,34 @@ pub fn supporting<C: Capabilities>(
     let supports = |&backend: &BackendIndex| capabilities.supports_op(backend, node);
     let found = [wanted, backends.host()].into_iter().find(supports).or_else(|| backends.indices().find(supports));
     found.ok_or_else(|| OffloadError::Unsupported { tensor: draft.placed.label(node) })
+}
+
+/// Cuts the nodes of `draft` into splits after [`stage_results`].
+pub fn split_with_staged<C: Capabilities>(
+    mut draft: Draft<'_>,
+    questions: Questions<'_, C>,
+) -> Result<Schedule, OffloadError> {
+    let executes = draft.executes.clone();
+    stage_results(&mut draft);
+    Ok(Schedule { executes, ..split(draft, questions)? })
+}
+
+/// Stages every node that does not reside where it runs: it is computed into memory of the backend that runs it, and
+/// copied from there to where it resides. Views move nothing.
+fn stage_results(draft: &mut Draft<'_>) {
+    let nodes = std::mem::take(&mut draft.edit.nodes);
+    let mut staged = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let (executes, resides) = (draft.executes[node as usize], draft.resides[node as usize]);
+        if let (Some(executes), Some(resides)) = (executes, resides)
+            && executes != resides
+            && !draft.is_view_operation(node)
+        {
+            let computed = draft.stage(node, executes);
+            staged.extend([computed, draft.add_marker(&[computed], executes)]);
+            draft.executes[node as usize] = Some(resides);
+        }
+        staged.push(node);
+    }
+    draft.edit.nodes = staged;
 }

@@ -21,13 +21,12 @@
 //!   order in which ggml's Vulkan backend runs nodes
 //! - `scheduled_graph`: the graph with copies, and where everything is; `draft` changes a graph into one
 //! - `splits`: splits and the copies of their inputs
-//! - `staged`: results that reside elsewhere than where they are computed
 //! - `scheduler`: ggml's rule, reproduced
-//! - `any_operand`, `powerinfer`: two simpler rules, with `homes` of memory and `layer_names`
-//! - `rule`: one of the three
+//! - `homes`: the backends of memory, and results that reside elsewhere than where they are computed
+//! - `llama_cpp`: its names of results, and what it assigns before it schedules
+//! - `other_rules`: two rules without a scheduler, and all three as one type
 //! - `compute_buffers`: the compute buffer of each backend
 //! - `snapshots`: scheduled graphs with names, and captured graphs without the tensors that a scheduler added
-//! - `llama_cpp`: what llama.cpp assigns before it schedules
 
 mod backends;
 mod offload_error;
@@ -39,29 +38,23 @@ mod typical_backends;
 mod scheduled_graph;
 mod draft;
 mod splits;
-mod staged;
 mod scheduler;
 mod homes;
-mod layer_names;
-mod any_operand;
-mod powerinfer;
-mod rule;
+mod llama_cpp;
+mod other_rules;
 mod compute_buffers;
 mod snapshots;
-mod llama_cpp;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use any_operand::any_operand;
 pub use backends::{Backend, BackendIndex, Backends, BufferType, BufferTypeIndex, MAX_BACKENDS};
 pub use capabilities::{Capabilities, KeptUntil};
 pub use compute_buffers::{ComputeBuffers, ScheduledSizes, captured_sizes, compute_buffers, ggml_compute_bytes};
 pub use llama_cpp::{llama_cpp_assignments, llama_cpp_host_attention};
 pub use offload_error::OffloadError;
 pub use options::{SchedulerOptions, SchedulerVersion};
+pub use other_rules::{DestinationClasses, Rule, any_operand, powerinfer};
 pub use placed_graph::{PlacedGraph, TensorMemory, Usage};
-pub use powerinfer::{DestinationClasses, powerinfer};
-pub use rule::Rule;
 pub use scheduled_graph::{Origin, Schedule, ScheduledGraph, Split};
 pub use scheduler::schedule;
 pub use snapshots::unscheduled;

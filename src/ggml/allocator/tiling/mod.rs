@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::ggml::bindings::ggml_cgraph;
-use crate::ggml::extensions::budget::context_bytes;
+use crate::ggml::extensions::pass::context_bytes;
 use crate::ggml::extensions::tiling::rewriter::{rewrite, tensors_needed};
 use crate::ggml::extensions::tiling::subject::LiveSubject;
 use crate::ggml::live::lock::Lock;

@@ -8,20 +8,16 @@ pub mod subject;
 
 use std::ptr::NonNull;
 
-use crate::graph::Requests;
 use crate::graph::tiling::{NotTiled, TiledGraph, TilingLimits, tile};
 use crate::placement::Bytes;
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
-use crate::ggml::extensions::budget::{Budgeted, NotFitted, expect_room, ids, within};
-use crate::ggml::extensions::compute_buffer::ComputeBuffer;
+use crate::ggml::extensions::pass::{Budgeted, GivenGraph, NotFitted, fit};
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::marks::mark_replaced_by_tiles;
 use crate::ggml::live::runtime::Runtime;
-use crate::ggml::live::tensor::{GraphRef, TensorRef};
+use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::process::settings::settings;
-use crate::ggml::read::requested::Requested;
-use crate::ggml::read::{ReadGraph, read};
 use crate::ggml::retention::{LiveRetention, retained_by_any};
 use rewriter::{nodes_needed, rewrite, tensors_needed};
 use subject::LiveSubject;
@@ -45,6 +41,10 @@ impl Budgeted for TiledGraph {
     fn planned_bytes(&self) -> Bytes {
         self.after
     }
+
+    fn room(&self) -> Option<(usize, usize)> {
+        self.is_changed.then(|| (nodes_needed(self), tensors_needed(self)))
+    }
 }
 
 /// Searches for what to compute in tiles, and changes the graph: its list of nodes, and the tensors whose tiles are
@@ -55,7 +55,7 @@ impl Budgeted for TiledGraph {
 /// [`NotFitted`]; then nothing has changed.
 ///
 /// # Safety
-/// `context` and `graph` are live, and no other thread uses them or the graph's tensors. No [`GraphRef`] of the graph
+/// `context` and `graph` are live, and no other thread uses them or the graph's tensors. No `GraphRef` of the graph
 /// is used afterwards.
 pub unsafe fn tile_graph(
     runtime: &'static Runtime,
@@ -65,44 +65,34 @@ pub unsafe fn tile_graph(
     progress: &mut dyn FnMut(f64) -> bool,
     note: &mut dyn FnMut(TensorRef<'_>, u32),
 ) -> Result<TiledGraph, NotFitted<TiledGraph>> {
-    // SAFETY: a live graph of this thread, as the caller guarantees.
-    let live = unsafe { GraphRef::new(graph) };
-    let types = ComputeBuffer::new(runtime, request.buffer_type).types();
-    let reading = read(runtime, &types, live, &Requested::default());
-    let found = within(search(runtime, &reading, live, request, progress)?, request.limits.budget)?;
-    if !found.is_changed {
-        return Ok(found);
-    }
-    // SAFETY: a live graph and context of this thread, as the caller guarantees.
-    unsafe { expect_room(runtime, context, graph, nodes_needed(&found), tensors_needed(&found)) }?;
-    // SAFETY: there is room, which was checked; context and graph are live and used by no other thread.
-    unsafe { rewrite(runtime, context, graph, &found, &reading.tensors) };
-    let mut is_listed = vec![false; reading.tensors.len()];
-    let given = found.draft.origins().filter(|origin| origin.role.is_given());
-    given.for_each(|origin| is_listed[origin.tensor as usize] = true);
-    let replaced = reading.tensors.iter().zip(is_listed).filter(|(_, is_listed)| !is_listed);
-    replaced.for_each(|(&tensor, _)| mark_replaced_by_tiles(tensor));
-    for tiled in &found.tiled {
-        note(reading.tensors[tiled.tensor as usize], tiled.tiles);
-    }
-    Ok(found)
+    let goal = (request.buffer_type, request.limits.budget);
+    let search = |given: &GivenGraph<'_>| search(given, request, progress);
+    let apply = |given: &GivenGraph<'_>, found: &TiledGraph| {
+        let tensors = &given.reading.tensors;
+        // SAFETY: there is room, which `fit` has checked; context and graph are live and used by no other thread.
+        unsafe { rewrite(runtime, context, graph, found, tensors) };
+        let mut is_listed = vec![false; tensors.len()];
+        let given = found.draft.origins().filter(|origin| origin.role.is_given());
+        given.for_each(|origin| is_listed[origin.tensor as usize] = true);
+        let replaced = tensors.iter().zip(is_listed).filter(|(_, is_listed)| !is_listed);
+        replaced.for_each(|(&tensor, _)| mark_replaced_by_tiles(tensor));
+        found.tiled.iter().for_each(|tiled| note(tensors[tiled.tensor as usize], tiled.tiles));
+    };
+    // SAFETY: live, and used by no other thread: see "# Safety".
+    unsafe { fit(runtime, (context, graph), goal, search, apply) }
 }
 
 fn search(
-    runtime: &'static Runtime,
-    reading: &ReadGraph<'_>,
-    live: GraphRef<'_>,
+    given: &GivenGraph<'_>,
     request: TilingRequest<'_, '_>,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<TiledGraph, NotFitted<TiledGraph>> {
-    let mut known = LiveSubject::of(runtime, reading);
+    let tensors = &given.reading.tensors;
+    let mut known = LiveSubject::of(given.runtime, &given.reading);
     let names = LiveRetention::of_names(settings().retain);
-    let retained = (0..).zip(retained_by_any(&reading.tensors, &names)).filter(|(_, is_retained)| *is_retained);
+    let retained = (0..).zip(retained_by_any(tensors, &names)).filter(|(_, is_retained)| *is_retained);
     retained.for_each(|(id, _)| known.keep(id));
-    ids(request.retained, &reading.tensors)?.into_iter().for_each(|id| known.keep(id));
-    let (leafs, nodes) = (vec![0; live.leafs.len()], vec![0; live.nodes.len()]);
-    let requests = Requests { leafs: &leafs, nodes: &nodes };
-    let buffer = ComputeBuffer::new(runtime, request.buffer_type);
-    let mut sizes = buffer.sizes(&reading.tensors);
-    tile(known.subject(), &[buffer.spec()], requests, &mut sizes, request.limits, progress).map_err(NotFitted::Graph)
+    given.ids(request.retained)?.into_iter().for_each(|id| known.keep(id));
+    let (specs, mut sizes) = ([given.spec()], given.sizes());
+    tile(known.subject(), &specs, given.requests(), &mut sizes, request.limits, progress).map_err(NotFitted::Graph)
 }

@@ -2,7 +2,7 @@
 
 use crate::offload::device::Device;
 use crate::offload::item::{Item, ItemClass, ItemKind};
-use crate::offload::planner::{Order, Request, Spread, longest};
+use crate::offload::planner::{Order, Request, Spread};
 use crate::testing::Random;
 
 use super::{Machine, limited, weight};
@@ -71,17 +71,4 @@ fn layers_go_to_the_last_devices_as_far_as_they_fit() {
     let machine = Machine { devices: devices_of, items, fixed: vec![0; 3], copied: vec![0; 3] };
     let request = Request { spread: Spread::Layers, ..machine.request() };
     assert_eq!(devices(&machine, &request), [2, 0, 0, 1, 1, 1]);
-}
-
-#[test]
-fn longest_context_that_fits_is_found() {
-    let place =
-        |tokens: u64| -> Result<Option<u64>, String> { Ok((tokens <= 1000).then_some(tokens.saturating_mul(2))) };
-    assert_eq!(longest(1, 100_000, 256, place), Ok(Some((768, 1536))));
-    assert_eq!(longest(1, 700, 256, place), Ok(Some((512, 1024))));
-    assert_eq!(longest(1025, 9000, 256, place), Ok(None));
-    assert_eq!(longest(300, 400, 256, place), Ok(None));
-    assert_eq!(longest(0, u64::MAX, 1, place), Ok(Some((1000, 2000))));
-    let fails = |_: u64| -> Result<Option<()>, String> { Err("no".to_owned()) };
-    assert_eq!(longest(1, 10, 1, fails), Err("no".to_owned()));
 }

@@ -1,0 +1,231 @@
+//! The frame of a pass over a live graph that no allocator has planned: the graph is read for its future compute buffer, a
+//! function of [`crate::graph`] searches for a better one, and the live graph becomes that, if there is room.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use crate::graph::{BufferIndex, BufferSpec, Requests, Rules, Sizes, TensorId};
+use crate::placement::Bytes;
+
+use crate::ggml::bindings::{ggml_cgraph, ggml_context};
+use crate::ggml::live::buffers::BufferType;
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::live::tensor::{GraphRef, TensorRef};
+use crate::ggml::live::visited::Visited;
+use crate::ggml::process::settings::settings;
+use crate::ggml::read::memory::same_memory;
+use crate::ggml::read::requested::Requested;
+use crate::ggml::read::{ReadGraph, read};
+use crate::ggml::retention::LiveRetention;
+
+/// The alignment assumed for an unknown buffer type: ggml's CPU buffer type requires no more.
+const UNKNOWN_ALIGNMENT: Bytes = 32;
+
+/// A live graph that a pass changes. A future compute buffer will have all of its tensors.
+#[derive(Debug)]
+pub struct GivenGraph<'g> {
+    pub runtime: &'static Runtime,
+    pub reading: ReadGraph<'g>,
+    /// The type of the compute buffer, if it is known.
+    pub buffer_type: Option<BufferType>,
+    leafs: Vec<BufferIndex>,
+    nodes: Vec<BufferIndex>,
+}
+
+impl<'g> GivenGraph<'g> {
+    /// Reads a graph.
+    pub fn new(runtime: &'static Runtime, graph: GraphRef<'g>, buffer_type: Option<BufferType>) -> Self {
+        let types: Vec<BufferType> = buffer_type.into_iter().collect();
+        let reading = read(runtime, &types, graph, &Requested::default());
+        Self { runtime, reading, buffer_type, leafs: vec![0; graph.leafs.len()], nodes: vec![0; graph.nodes.len()] }
+    }
+
+    /// Retains the tensors of `graph`, which was read, whose names the settings retain.
+    pub fn retaining_names(mut self, graph: GraphRef<'_>) -> Self {
+        LiveRetention::of_names(settings().retain).retain_in(&mut self.reading.graph, graph);
+        self
+    }
+
+    /// Returns the alignment of tensors, in bytes.
+    pub fn alignment(&self) -> Bytes {
+        self.buffer_type.map_or(UNKNOWN_ALIGNMENT, BufferType::alignment)
+    }
+
+    /// Returns how the buffer is planned with the settings of the process, in an allocator that the program uses itself.
+    pub fn spec(&self) -> BufferSpec {
+        let settings = settings();
+        let rules = Rules { keep_inputs: true, ..Rules::ALL };
+        let unknown = BufferSpec { alignment: UNKNOWN_ALIGNMENT, max_chunk: None, rules, effort: settings.effort };
+        let rules = settings.rules.for_direct_use();
+        self.buffer_type.map_or(unknown, |buffer_type| buffer_type.spec(&rules, settings.effort))
+    }
+
+    /// Returns the buffer of each tensor.
+    pub fn requests(&self) -> Requests<'_> {
+        Requests { leafs: &self.leafs, nodes: &self.nodes }
+    }
+
+    /// Returns the sizes of tensors in the buffer, by id.
+    pub fn sizes(&self) -> impl Sizes {
+        move |id: TensorId, _: BufferIndex| {
+            let tensor = self.reading.tensors[id as usize];
+            self.buffer_type.map_or_else(|| self.runtime.nbytes(tensor), |it| it.alloc_size(tensor))
+        }
+    }
+
+    /// Returns the first tensor that each tensor aliases.
+    pub fn same_memory(&self) -> Vec<TensorId> {
+        same_memory(self.runtime, &self.reading)
+    }
+
+    /// Returns the ids of tensors to retain.
+    ///
+    /// # Errors
+    /// [`NotFitted::NotInGraph`].
+    pub fn ids<F: Budgeted>(&self, retained: &[TensorRef<'_>]) -> Result<Vec<TensorId>, NotFitted<F>> {
+        let id = |tensor: &TensorRef<'_>| {
+            let found = (0..).zip(&self.reading.tensors).find(|(_, other)| *other == tensor);
+            found.map(|(id, _)| id).ok_or_else(|| NotFitted::NotInGraph(tensor.name()))
+        };
+        retained.iter().map(id).collect()
+    }
+}
+
+/// What a pass finds that makes a graph fit a budget.
+pub trait Budgeted: fmt::Debug {
+    /// Why a graph cannot be changed at all.
+    type Refusal: fmt::Display + fmt::Debug;
+    /// The kind of the new tensors.
+    const NEW_TENSORS: &'static str;
+    /// What helps besides a larger budget.
+    const HELPS: &'static str;
+
+    /// Returns the bytes of its plan.
+    fn planned_bytes(&self) -> Bytes;
+
+    /// Returns how many nodes the live graph, and how many new tensors the context must have room for; `None` if the graph
+    /// stays as it is.
+    fn room(&self) -> Option<(usize, usize)>;
+}
+
+/// Why a live graph is not changed. It is then as before.
+#[derive(Debug)]
+pub enum NotFitted<F: Budgeted> {
+    /// The graph cannot be changed.
+    Graph(F::Refusal),
+    /// A tensor to retain is not in the graph.
+    NotInGraph(String),
+    /// No graph was found that fits the budget; the smallest.
+    OverBudget { budget: Bytes, smallest: Box<F> },
+    /// The program has listed nodes itself: the first tensor that ggml has not visited.
+    ListedByHand(String),
+    /// The graph has no room for the new nodes.
+    GraphIsFull { capacity: usize, needed: usize },
+    /// The context has no room for the new tensors.
+    ContextIsFull { left: usize, needed: usize },
+}
+
+impl<F: Budgeted> fmt::Display for NotFitted<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Graph(why) => write!(f, "{why}"),
+            Self::NotInGraph(name) => {
+                write!(
+                    f,
+                    "the tensor {name:?} is to be retained, but it is not in the graph: build it into the graph first"
+                )
+            }
+            Self::OverBudget { budget, smallest } => write!(
+                f,
+                "no graph was found that fits the budget of {budget} bytes: the smallest needs {} bytes; raise the \
+                 budget, {}",
+                smallest.planned_bytes(),
+                F::HELPS
+            ),
+            Self::ListedByHand(name) => write!(
+                f,
+                "ggml did not visit the tensor {name:?} when the graph was built, so it cannot add nodes: build the \
+                 graph with ggml_build_forward_expand"
+            ),
+            Self::GraphIsFull { capacity, needed } => write!(
+                f,
+                "the graph has room for {capacity} nodes, and {needed} are needed: create it with ggml_new_graph_custom \
+                 and at least that size"
+            ),
+            Self::ContextIsFull { left, needed } => write!(
+                f,
+                "the context has {left} bytes left, and {needed} are needed for the {}: create it with as many bytes \
+                 more",
+                F::NEW_TENSORS
+            ),
+        }
+    }
+}
+
+/// Makes a graph fit a budget, if `search` finds one that does. `apply` makes the live graph that one; new tensors are in
+/// `context`.
+///
+/// # Errors
+/// [`NotFitted`]; then nothing has changed.
+///
+/// # Safety
+/// `context` and `graph` are live, and no other thread uses them or the graph's tensors.
+pub unsafe fn fit<F: Budgeted>(
+    runtime: &'static Runtime,
+    (context, graph): (NonNull<ggml_context>, NonNull<ggml_cgraph>),
+    (buffer_type, budget): (Option<BufferType>, Bytes),
+    search: impl FnOnce(&GivenGraph<'_>) -> Result<F, NotFitted<F>>,
+    apply: impl FnOnce(&GivenGraph<'_>, &F),
+) -> Result<F, NotFitted<F>> {
+    // SAFETY: a live graph of this thread: see "# Safety".
+    let given = GivenGraph::new(runtime, unsafe { GraphRef::new(graph) }, buffer_type);
+    let found = search(&given)?;
+    if found.planned_bytes() > budget {
+        return Err(NotFitted::OverBudget { budget, smallest: Box::new(found) });
+    }
+    if let Some(room) = found.room() {
+        // SAFETY: a live graph and context of this thread: see "# Safety".
+        unsafe { expect_room(runtime, context, graph, room) }?;
+        apply(&given, &found);
+    }
+    Ok(found)
+}
+
+/// Checks that ggml can add nodes to the graph, that it has room for `nodes` in all, and the context for `tensors` new ones.
+///
+/// # Errors
+/// [`NotFitted::ListedByHand`], [`NotFitted::GraphIsFull`], [`NotFitted::ContextIsFull`].
+///
+/// # Safety
+/// `context` and `graph` are live, and no other thread uses them.
+unsafe fn expect_room<F: Budgeted>(
+    runtime: &Runtime,
+    context: NonNull<ggml_context>,
+    graph: NonNull<ggml_cgraph>,
+    (nodes, tensors): (usize, usize),
+) -> Result<(), NotFitted<F>> {
+    // SAFETY: a live graph: see "# Safety".
+    let live = unsafe { GraphRef::new(graph) };
+    // SAFETY: a live graph of this ggml that no other thread uses: see "# Safety".
+    if let Some(tensor) = unsafe { Visited::of(runtime, graph) }.first_missing(live) {
+        return Err(NotFitted::ListedByHand(tensor.name()));
+    }
+    // SAFETY: a live graph: see "# Safety".
+    let capacity = unsafe { GraphRef::capacity(graph) };
+    if nodes > capacity {
+        return Err(NotFitted::GraphIsFull { capacity, needed: nodes });
+    }
+    // SAFETY: a live context: see "# Safety".
+    let size = unsafe { (runtime.functions.ggml_get_mem_size)(context.as_ptr()) };
+    // SAFETY: as above.
+    let used = unsafe { (runtime.functions.ggml_used_mem)(context.as_ptr()) };
+    let (left, needed) = (size.saturating_sub(used), context_bytes(runtime, tensors));
+    if needed > left { Err(NotFitted::ContextIsFull { left, needed }) } else { Ok(()) }
+}
+
+/// Returns the bytes that tensor structs take in a context, without their data.
+pub fn context_bytes(runtime: &Runtime, tensors: usize) -> usize {
+    // SAFETY: takes nothing.
+    let each = unsafe { (runtime.functions.ggml_tensor_overhead)() };
+    each.saturating_mul(tensors)
+}
