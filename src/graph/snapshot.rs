@@ -230,9 +230,9 @@ impl Snapshot {
         effort: RecomputeEffort,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<Recomputation, NotRecomputed> {
-        let found = self.recomputation(|subject, requests, hazards| {
+        let found = self.recomputation(|subject, requests| {
             let mut sizes = |id, buffer| self.size(id, buffer);
-            recompute(subject, buffers, requests, &mut sizes, hazards, budget, effort, progress)
+            recompute(subject, buffers, requests, &mut sizes, budget, effort, progress)
         })?;
         self.take_copies(&found.edited);
         Ok(found)
@@ -248,9 +248,9 @@ impl Snapshot {
         buffers: &[BufferSpec],
         dropped: &[TensorId],
     ) -> Result<Recomputation, NotRecomputed> {
-        let found = self.recomputation(|subject, requests, hazards| {
+        let found = self.recomputation(|subject, requests| {
             let mut sizes = |id, buffer| self.size(id, buffer);
-            recompute_exactly(subject, buffers, requests, &mut sizes, hazards, dropped)
+            recompute_exactly(subject, buffers, requests, &mut sizes, dropped)
         })?;
         self.take_copies(&found.edited);
         Ok(found)
@@ -258,16 +258,15 @@ impl Snapshot {
 
     fn recomputation(
         &self,
-        pass: impl FnOnce(Subject<'_>, Requests<'_>, &Hazards) -> Result<Recomputation, NotRecomputed>,
+        pass: impl FnOnce(Subject<'_>, Requests<'_>) -> Result<Recomputation, NotRecomputed>,
     ) -> Result<Recomputation, NotRecomputed> {
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
         let work: Vec<u64> = (0..).take(self.tensors.len()).map(|id| work_of(&self.graph, id)).collect();
         let kept = vec![false; self.tensors.len()];
-        let hazards = Hazards::new(&self.graph, &roots);
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let subject = Subject { graph: &self.graph, same_memory: &roots, work: &work, kept: &kept };
-        pass(subject, requests, &hazards)
+        pass(subject, requests)
     }
 
     /// Takes a graph with copies of nodes, with names and ids for them.

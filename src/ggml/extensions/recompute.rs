@@ -3,7 +3,6 @@
 use std::ptr::NonNull;
 
 use crate::graph::TensorId;
-use crate::graph::order::Hazards;
 use crate::graph::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, work_of};
 use crate::placement::Bytes;
 
@@ -94,8 +93,6 @@ fn search(
     given.ids(retained)?.into_iter().for_each(|id| kept[id as usize] = true);
     let aliases = given.same_memory();
     let subject = Subject { graph, same_memory: &aliases, work: &work, kept: &kept };
-    let hazards = Hazards::new(graph, &aliases);
     let (specs, mut sizes) = ([given.spec()], given.sizes());
-    recompute(subject, &specs, given.requests(), &mut sizes, &hazards, budget, effort, progress)
-        .map_err(NotFitted::Graph)
+    recompute(subject, &specs, given.requests(), &mut sizes, budget, effort, progress).map_err(NotFitted::Graph)
 }

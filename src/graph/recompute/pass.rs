@@ -81,7 +81,6 @@ pub fn recompute(
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut dyn Sizes,
-    hazards: &Hazards,
     budget: Bytes,
     effort: RecomputeEffort,
     progress: &mut dyn FnMut(f64) -> bool,
@@ -89,7 +88,7 @@ pub fn recompute(
     let mut known = HashMap::new();
     let mut sizes =
         |id: TensorId, buffer: BufferIndex| *known.entry((id, buffer)).or_insert_with(|| sizes.alloc_size(id, buffer));
-    let given = Given::of(subject, hazards, buffers, requests, &mut sizes)?;
+    let given = Given::of(subject, buffers, requests, &mut sizes)?;
     if given.before.bytes <= budget {
         return given.unchanged(&mut sizes);
     }
@@ -114,11 +113,10 @@ pub fn recompute_exactly(
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut dyn Sizes,
-    hazards: &Hazards,
     dropped: &[TensorId],
 ) -> Result<Recomputation, NotRecomputed> {
     let graph = subject.graph;
-    let given = Given::of(subject, hazards, buffers, requests, sizes)?;
+    let given = Given::of(subject, buffers, requests, sizes)?;
     let Given { facts, model, .. } = &given;
     let mut is_dropped = vec![false; model.values.len()];
     for value in dropped.iter().filter_map(|&tensor| model.value_of[graph.root(tensor) as usize]) {
@@ -132,7 +130,7 @@ pub fn recompute_exactly(
 /// The given graph, facts about it, and the memory that it needs.
 struct Given<'a> {
     subject: Subject<'a>,
-    hazards: &'a Hazards,
+    hazards: Hazards,
     buffers: &'a [BufferSpec],
     requests: Requests<'a>,
     model: Model,
@@ -143,15 +141,15 @@ struct Given<'a> {
 impl<'a> Given<'a> {
     fn of(
         subject: Subject<'a>,
-        hazards: &'a Hazards,
         buffers: &'a [BufferSpec],
         requests: Requests<'a>,
         sizes: &mut dyn Sizes,
     ) -> Result<Self, NotRecomputed> {
         let workspace = &mut Workspace::default();
+        let hazards = Hazards::new(subject.graph, subject.same_memory);
         let model =
             Model::new(subject.graph, buffers, &live_ranges(subject.graph, buffers, requests, sizes, &[], workspace));
-        let facts = Facts::of(subject, hazards, &model)?;
+        let facts = Facts::of(subject, &hazards, &model)?;
         let plan = plan(subject.graph, buffers, requests, sizes, workspace).map_err(NotRecomputed::Plan)?;
         let work = facts.work.iter().fold(0, |sum: u64, &work| sum.saturating_add(work));
         let before = Needs { bytes: total(&plan), work };
@@ -219,7 +217,7 @@ impl<'a> Given<'a> {
         let Recomputation { items, edited, node_buffers, .. } = found;
         let Edited { graph, origins, .. } = edited;
         let hazards = Hazards::new(graph, &same_memory(self.subject, edited));
-        let hazards = hazards.with_pairs(pairs(self.hazards, items));
+        let hazards = hazards.with_pairs(pairs(&self.hazards, items));
         let requests = Requests { leafs: self.requests.leafs, nodes: node_buffers };
         let mut sizes = |id: TensorId, buffer: BufferIndex| sizes.alloc_size(origins[id as usize], buffer);
         let found =

@@ -55,9 +55,9 @@ impl Case {
         let subject = Subject { graph: &graph, same_memory, work, kept };
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: BufferIndex| self.sketch.drafts[id as usize].size;
-        let (buffers, hazards) = (self.sketch.buffers_with(rules), self.hazards());
+        let buffers = self.sketch.buffers_with(rules);
         let effort = RecomputeEffort(effort);
-        recompute(subject, &buffers, requests, &mut sizes, &hazards, budget, effort, progress)
+        recompute(subject, &buffers, requests, &mut sizes, budget, effort, progress)
     }
 
     fn recomputed(&self, budget: Bytes) -> Recomputation {
