@@ -285,7 +285,7 @@ impl Snapshot {
         (self.tensors, self.graph) = (tensors, edited.graph.clone());
     }
 
-    /// Replaces the graph by one that computes tiling, so that its plan fits a budget; it stays as it is
+    /// Replaces the graph by one in tiles, so that its plan fits a budget; it stays as it is
     /// where it fits. Nodes that the program computes in place are tiled as others are. External tensors are assumed not to
     /// alias. New tensors have the names of those that they are parts of, with which part they are behind, and ids that no
     /// others have. `buffers` are for the plans, see [`Self::plan_in`]; `progress` is called with the part of the effort that
