@@ -99,7 +99,10 @@ impl Operations {
     /// Returns the operations that call a function of the program, which have consecutive numbers.
     pub fn custom(&self) -> Range<u32> {
         let range = self.custom.get_or_init(|| {
-            let mut numbers = (0..self.after_listed()).filter(|&op| self.op(op).effect() == Effect::Anything);
+            let mut numbers = (0..self.after_listed()).filter(|&number| {
+                let op = self.op(number);
+                op != Op::Unknown && op.effect() == Effect::Anything
+            });
             let first = numbers.next().unwrap_or(0);
             first..numbers.last().map_or(first, |last| last + 1)
         });
