@@ -2,7 +2,7 @@
 //!
 //! Uses [`crate::graph`] and [`crate::placement`].
 
-pub mod explain;
-pub mod reach;
 pub mod sizes;
 pub mod table;
+pub mod reach;
+pub mod explain;
