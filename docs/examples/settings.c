@@ -39,3 +39,19 @@ void example_of_lastuse_gallocr_set(struct ggml_context * ctx, ggml_backend_t ba
     GGML_ASSERT(!lastuse_gallocr_set(galloc, "retain", "*")); // a setting of the process
     ggml_gallocr_free(galloc);
 }
+
+void example_of_lastuse_gallocr_trim(struct ggml_context * ctx, ggml_backend_t backend) {
+    ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
+    struct ggml_tensor * prompt = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 512, 2048);
+    struct ggml_tensor * token = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 512, 1);
+    struct ggml_cgraph * graphs[2] = { ggml_new_graph(ctx), ggml_new_graph(ctx) };
+    ggml_build_forward_expand(graphs[0], ggml_sum(ctx, ggml_sqr(ctx, prompt)));
+    ggml_build_forward_expand(graphs[1], ggml_sum(ctx, ggml_sqr(ctx, token)));
+
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+    GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graphs[0])); // ... and computed: its pages are in memory
+    GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graphs[1]));
+    lastuse_gallocr_trim(galloc); // what only the prompt needs is given back; it may come again
+    GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graphs[0]));
+    ggml_gallocr_free(galloc);
+}

@@ -111,7 +111,7 @@ fn read_sources(folder: &Path, all: &mut String) {
 #[test]
 fn variables_are_read_somewhere() {
     let mut sources = String::new();
-    for folder in ["src", "guard", "c-tests/src", "c-tests/benches", "c-tests/hosts", "vendor/src", "fuzz"] {
+    for folder in ["src", "tool", "guard", "c-tests/src", "c-tests/benches", "c-tests/hosts", "vendor/src", "fuzz"] {
         read_sources(&repository().join(folder), &mut sources);
     }
     read_sources(&repository().join("c-tests/tests/picture"), &mut sources);
