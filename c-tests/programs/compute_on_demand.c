@@ -54,7 +54,7 @@ static void set_random(struct ggml_tensor * tensor, uint64_t seed) {
 }
 
 static struct model new_model(void) {
-    struct model model = { .backend = ggml_backend_cpu_init(), .ctx = no_alloc_context(64 * KIB) };
+    struct model model = { .backend = new_cpu(1), .ctx = no_alloc_context(64 * KIB) };
     for (int i = 0; i < LAYERS; i++) {
         model.up[i]   = ggml_new_tensor_2d(model.ctx, GGML_TYPE_F32, WIDTH, WIDE);
         model.down[i] = ggml_new_tensor_2d(model.ctx, GGML_TYPE_F32, WIDE, WIDTH);
@@ -390,7 +390,7 @@ static void reserve_scores(struct scheduled * it, int n) {
 // `it` must not be moved.
 static void init_scheduled(struct scheduled * it, bool parallel) {
     separate_backends_init(&it->separate, 1);
-    it->cpu   = ggml_backend_cpu_init();
+    it->cpu   = new_cpu(1);
     it->sched = ggml_backend_sched_new(it->separate.backends, it->separate.types, BACKENDS, 4 * NODES, parallel, false);
     reserve_scores(it, PROMPT);
 }
