@@ -159,6 +159,7 @@ pub unsafe extern "C" fn ggml_backend_alloc_ctx_tensors_from_buft_size(
 ) -> usize {
     // SAFETY: NULL or live: see "# Safety".
     total("ggml_backend_alloc_ctx_tensors_from_buft_size", |call| {
+        // SAFETY: NULL, or a live buffer type: see "# Safety".
         match &call.found(unsafe { ggml_of_type(buft) }).server {
             Server::Original(original) => {
                 let function = call.original(original.alloc_ctx_tensors_from_buft_size);

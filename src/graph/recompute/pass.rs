@@ -75,7 +75,6 @@ const ORDER_SHARE: u64 = 10;
 ///
 /// # Errors
 /// [`NotRecomputed`].
-#[expect(clippy::too_many_arguments, reason = "inputs of a plan, and the limits of the search")]
 pub fn recompute(
     subject: Subject<'_>,
     buffers: &[BufferSpec],
