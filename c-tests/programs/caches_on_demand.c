@@ -2,7 +2,6 @@
 // Caches of a program, in buffers of the CPU: memory is taken when cells are written, not when the cache is made or cleared,
 // and every byte is what ggml would have it be.
 
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -13,6 +12,7 @@
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
+#include "threads.h"
 
 enum { LAYERS = 4, WIDTH = 256, CELLS = 16384 };
 
@@ -200,14 +200,8 @@ static void * use_a_cache(void * value) {
 }
 
 CASE(caches_of_several_threads) {
-    pthread_t threads[4];
-    char      values[4] = { 1, 2, 3, 4 };
-    for (int i = 0; i < 4; i++) {
-        CHECK(pthread_create(&threads[i], NULL, use_a_cache, &values[i]) == 0, "no thread");
-    }
-    for (int i = 0; i < 4; i++) {
-        pthread_join(threads[i], NULL);
-    }
+    char values[4] = { 1, 2, 3, 4 };
+    in_threads(4, use_a_cache, values, sizeof(*values));
 }
 
 // Weights are set, not cleared, and graphs compute with them as with any others.

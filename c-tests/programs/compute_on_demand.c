@@ -3,7 +3,6 @@
 // addresses. Those of devices: memory is taken for the graphs that are allocated, not for those that are reserved. Every result
 // is what it is with ggml's own allocator.
 
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 #include "lastuse.h"
 #include "separate_backends.h"
 #include "splitmix.h"
+#include "threads.h"
 #include "upstream.h"
 
 enum { WIDTH = 64, WIDE = 2048, PROMPT = 512, LAYERS = 2, NODES = 64, TOKENS = 64 };
@@ -344,14 +344,8 @@ static void * use_schedulers(void * argument) {
 }
 
 CASE(schedulers_of_several_threads) {
-    pthread_t threads[4];
-    uint64_t  seeds[4] = { 10, 20, 30, 40 };
-    for (int i = 0; i < 4; i++) {
-        CHECK(pthread_create(&threads[i], NULL, use_schedulers, &seeds[i]) == 0, "no thread");
-    }
-    for (int i = 0; i < 4; i++) {
-        pthread_join(threads[i], NULL);
-    }
+    uint64_t seeds[4] = { 10, 20, 30, 40 };
+    in_threads(4, use_schedulers, seeds, sizeof(*seeds));
 }
 
 // The scores of n rows with each other on the first of two backends, and what is made of them on the second.

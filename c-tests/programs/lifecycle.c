@@ -11,6 +11,7 @@
 #include "ggml-backend.h"
 #include "ggml.h"
 #include "plan_check.h"
+#include "threads.h"
 #include "transformer.h"
 #include "upstream.h"
 
@@ -410,13 +411,9 @@ static void * work(void * argument) {
 }
 
 CASE(allocators_in_threads) {
-    pthread_t threads[N_THREADS];
-    int       numbers[N_THREADS];
+    int numbers[N_THREADS];
     for (int i = 0; i < N_THREADS; i++) {
         numbers[i] = i;
-        CHECK(pthread_create(&threads[i], NULL, work, &numbers[i]) == 0, "no thread");
     }
-    for (int i = 0; i < N_THREADS; i++) {
-        CHECK(pthread_join(threads[i], NULL) == 0, "no end of thread %d", i);
-    }
+    in_threads(N_THREADS, work, numbers, sizeof(*numbers));
 }

@@ -9,7 +9,6 @@
 // docs/measurements.md.
 
 #include <malloc.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,6 +21,7 @@
 #include "plan_check.h"
 #include "processor_clock.h"
 #include "splitmix.h"
+#include "threads.h"
 #include "transformer.h"
 
 #define ALIGNMENT   64
@@ -141,15 +141,11 @@ static void * run_share(void * argument) {
 }
 
 static void run_in_threads(long long calls, uint64_t seed) {
-    pthread_t    threads[N_THREADS];
     struct share shares[N_THREADS];
     for (int i = 0; i < N_THREADS; i++) {
         shares[i] = (struct share){ .seed = seed + (uint64_t) i, .calls = calls };
-        CHECK(pthread_create(&threads[i], NULL, run_share, &shares[i]) == 0, "no thread");
     }
-    for (int i = 0; i < N_THREADS; i++) {
-        CHECK(pthread_join(threads[i], NULL) == 0, "no end of thread %d", i);
-    }
+    in_threads(N_THREADS, run_share, shares, sizeof(*shares));
 }
 
 CASE(memory_does_not_grow_with_threads_that_come_and_go) {
