@@ -226,6 +226,23 @@ CASE(copies_are_reported_and_retained_tensors_are_not_among_them) {
     }
 }
 
+CASE(results_that_are_retained_by_name_are_not_computed_again) {
+    struct training      t      = training_new();
+    struct ggml_tensor * silu   = first_silu(&t);
+    struct copies        copies = { .kept = silu };
+    ggml_set_name(silu, "read after the run");
+    struct lastuse_recompute_params params = params_of(smallest_budget() * 3 / 2);
+    struct lastuse_recompute_report report;
+    params.callback  = note_copy;
+    params.user_data = &copies;
+    CHECK(lastuse_set("retain", "read after the run"), "%s", lastuse_last_error());
+    CHECK(recompute(&t, params, &report), "%s", lastuse_last_error());
+    CHECK(copies.count > 0, "nothing is computed again");
+    CHECK(planned_size(t.graph) == report.size_after, "the plan has another size than %zu", report.size_after);
+    lastuse_set("retain", NULL);
+    training_free(&t);
+}
+
 CASE(dedicated_results_are_not_computed_again) {
     struct training      t      = training_new();
     struct ggml_tensor * silu   = first_silu(&t);

@@ -265,6 +265,25 @@ CASE(retained_tensors_and_outputs_are_not_tiled) {
     }
 }
 
+// What is retained by name stays in memory while the tiles are computed, and counts.
+CASE(sizes_count_what_is_retained_by_name) {
+    struct large_graph   b     = large();
+    struct ggml_tensor * early = ggml_sqr(b.ctx, large_graph_leaf(&b, GGML_TYPE_F32, 32, 256, 8, 1));
+    ggml_set_name(early, "early");
+    struct ggml_tensor * scores = named(&b, "scores");
+    scores->src[1]              = ggml_sqr(b.ctx, early);
+    ggml_graph_clear(b.graph);
+    ggml_build_forward_expand(b.graph, b.results[0]);
+    struct lastuse_tiling_report report;
+    CHECK(lastuse_set("retain", "early"), "%s", lastuse_last_error());
+    size_t before = planned_size(b.graph);
+    CHECK(tile(&b, params_of(before * 3 / 4), &report), "%s", lastuse_last_error());
+    CHECK(report.size_before == before, "%zu bytes, not %zu", report.size_before, before);
+    CHECK(planned_size(b.graph) == report.size_after, "the plan has another size than %zu", report.size_after);
+    lastuse_set("retain", NULL);
+    ggml_free(b.ctx);
+}
+
 // Before the graph is tiled, an allocator may retain tensors of it; afterwards, those that only tiles are computed of are refused.
 CASE(tensors_that_only_tiles_are_computed_of_are_refused) {
     struct large_graph          b      = large();

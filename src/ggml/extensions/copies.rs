@@ -17,7 +17,7 @@ use crate::ggml::read::ReadGraph;
 /// allocator will assign; without it, only copies whose removal does not depend on it are removed. The peak of live
 /// bytes does not grow. Tensors whose names the settings retain stay as they are.
 pub fn remove_copies(runtime: &'static Runtime, graph: GraphRef<'_>, buffer_type: Option<BufferType>) -> Found {
-    let given = GivenGraph::new(runtime, graph, buffer_type).retaining_names(graph);
+    let given = GivenGraph::new(runtime, graph, buffer_type);
     let found = find_copies(&given);
     if let Some(edit) = &found.edit {
         change(runtime, &given.reading, &edit.clone().finish());

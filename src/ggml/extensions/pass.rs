@@ -16,7 +16,7 @@ use crate::ggml::process::settings::settings;
 use crate::ggml::read::memory::same_memory;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::read::{ReadGraph, read};
-use crate::ggml::retention::LiveRetention;
+use crate::ggml::retention::{LiveRetention, retained_by_any};
 
 /// The alignment assumed for an unknown buffer type: ggml's CPU buffer type requires no more.
 const UNKNOWN_ALIGNMENT: Bytes = 32;
@@ -33,17 +33,12 @@ pub struct GivenGraph<'g> {
 }
 
 impl<'g> GivenGraph<'g> {
-    /// Reads a graph.
+    /// Reads a graph, in which the tensors are retained whose names the settings retain.
     pub fn new(runtime: &'static Runtime, graph: GraphRef<'g>, buffer_type: Option<BufferType>) -> Self {
         let types: Vec<BufferType> = buffer_type.into_iter().collect();
-        let reading = read(runtime, &types, graph, &Requested::default());
+        let mut reading = read(runtime, &types, graph, &Requested::default());
+        LiveRetention::of_names(settings().retain).retain_in(&mut reading.graph, graph);
         Self { runtime, reading, buffer_type, leafs: vec![0; graph.leafs.len()], nodes: vec![0; graph.nodes.len()] }
-    }
-
-    /// Retains the tensors of `graph`, which was read, whose names the settings retain.
-    pub fn retaining_names(mut self, graph: GraphRef<'_>) -> Self {
-        LiveRetention::of_names(settings().retain).retain_in(&mut self.reading.graph, graph);
-        self
     }
 
     /// Returns the alignment of tensors, in bytes.
@@ -78,16 +73,18 @@ impl<'g> GivenGraph<'g> {
         same_memory(self.runtime, &self.reading)
     }
 
-    /// Returns the ids of tensors to retain.
+    /// Returns, by id, which tensors stay as they are: `given` ones, and those that the settings or an allocator retain.
     ///
     /// # Errors
     /// [`NotFitted::NotInGraph`].
-    pub fn ids<F: Budgeted>(&self, retained: &[TensorRef<'_>]) -> Result<Vec<TensorId>, NotFitted<F>> {
-        let id = |tensor: &TensorRef<'_>| {
-            let found = (0..).zip(&self.reading.tensors).find(|(_, other)| *other == tensor);
-            found.map(|(id, _)| id).ok_or_else(|| NotFitted::NotInGraph(tensor.name()))
-        };
-        retained.iter().map(id).collect()
+    pub fn kept<F: Budgeted>(&self, given: &[TensorRef<'_>]) -> Result<Vec<bool>, NotFitted<F>> {
+        let tensors = &self.reading.tensors;
+        let mut kept = retained_by_any(tensors, &LiveRetention::of_names(settings().retain));
+        for tensor in given {
+            let id = tensors.iter().position(|other| other == tensor);
+            kept[id.ok_or_else(|| NotFitted::NotInGraph(tensor.name()))?] = true;
+        }
+        Ok(kept)
     }
 }
 

@@ -89,8 +89,7 @@ fn search(
     let graph = &given.reading.graph;
     let RecomputeRequest { budget, retained, effort, .. } = request;
     let work: Vec<u64> = (0..).take(graph.tensors().len()).map(|id| work_of(graph, id)).collect();
-    let mut kept = vec![false; graph.tensors().len()];
-    given.ids(retained)?.into_iter().for_each(|id| kept[id as usize] = true);
+    let kept = given.kept(retained)?;
     let aliases = given.same_memory();
     let subject = Subject { graph, same_memory: &aliases, work: &work, kept: &kept };
     let (specs, mut sizes) = ([given.spec()], given.sizes());

@@ -30,7 +30,7 @@ pub fn reorder_nodes<'g>(
     buffer_type: Option<BufferType>,
     effort: ReorderEffort,
 ) -> Result<Reordered<'g>, PlanError> {
-    let given = GivenGraph::new(runtime, graph, buffer_type).retaining_names(graph);
+    let given = GivenGraph::new(runtime, graph, buffer_type);
     let hazards = hazards_of(runtime, &given.reading);
     let specs = [given.spec()];
     let found = reorder(&given.reading.graph, &specs, given.requests(), &mut given.sizes(), &hazards, effort)?;

@@ -17,8 +17,6 @@ use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::marks::mark_replaced_by_tiles;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
-use crate::ggml::process::settings::settings;
-use crate::ggml::retention::{LiveRetention, retained_by_any};
 use rewriter::{nodes_needed, rewrite, tensors_needed};
 use subject::LiveSubject;
 
@@ -87,12 +85,9 @@ fn search(
     request: TilingRequest<'_, '_>,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<TiledGraph, NotFitted<TiledGraph>> {
-    let tensors = &given.reading.tensors;
     let mut known = LiveSubject::of(given.runtime, &given.reading);
-    let names = LiveRetention::of_names(settings().retain);
-    let retained = (0..).zip(retained_by_any(tensors, &names)).filter(|(_, is_retained)| *is_retained);
-    retained.for_each(|(id, _)| known.keep(id));
-    given.ids(request.retained)?.into_iter().for_each(|id| known.keep(id));
+    let kept = (0..).zip(given.kept(request.retained)?).filter(|(_, is_kept)| *is_kept);
+    kept.for_each(|(id, _)| known.keep(id));
     let (specs, mut sizes) = ([given.spec()], given.sizes());
     tile(known.subject(), &specs, given.requests(), &mut sizes, request.limits, progress).map_err(NotFitted::Graph)
 }
