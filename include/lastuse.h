@@ -298,7 +298,7 @@ struct lastuse_tiling_params {
   size_t n_threads;
   // The work limit of the search, in nodes looked at; 0: 10000000.
   uint64_t effort;
-  // Called during the search with the tile that is done, from 0 to 1; returning false cancels. May be NULL.
+  // Called during the search with the part that is done, from 0 to 1; returning false cancels. May be NULL.
   bool (*progress)(float done, void *user_data);
   // Called for each tensor that is computed in tiles, with their number, after the graph was changed; once more for
   // each of its tiles that was tiled again. May be NULL.

@@ -2,8 +2,11 @@
 //! pass, and `lastuse_graph_tile`, in which large intermediates are computed in tiles.
 
 use std::ffi::c_void;
+use std::ptr::NonNull;
 
-use crate::ggml::{Budgeted, NotFitted, RecomputeRequest, TensorRef, TilingRequest, recompute_graph, tile_graph};
+use crate::ggml::{
+    Budgeted, NotFitted, RecomputeRequest, Runtime, TensorRef, TilingRequest, recompute_graph, tile_graph,
+};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tensor};
 use crate::graph::recompute::{Recomputation, RecomputeEffort};
 use crate::graph::tiling::{TiledGraph, TilingEffort, TilingLimits};
@@ -11,6 +14,31 @@ use crate::graph::tiling::{TiledGraph, TilingEffort, TilingLimits};
 use super::arguments::{buffer_type, ggml_of_graph};
 use super::c_types::{CallersStruct, SizedStruct, sized_struct};
 use super::call::{Call, Failed, call, size};
+
+/// Returns the runtime of the ggml that the arguments belong to, and the caller's report, all zeros so far.
+///
+/// # Errors
+/// [`Failed`]: no ggml is found, or ggml's own allocator does the work.
+///
+/// # Safety
+/// `buft` is NULL or live; `graph` and its tensors are live, and no other thread uses them; `report` is NULL, or points to as
+/// many bytes as its first field states, for the whole call.
+unsafe fn begin<R: SizedStruct + Default>(
+    call: Call,
+    buft: *mut ggml_backend_buffer_type,
+    graph: NonNull<ggml_cgraph>,
+    report: *mut R,
+) -> Result<(&'static Runtime, Option<CallersStruct<R>>), Failed> {
+    // SAFETY: NULL or of its stated size: see "# Safety".
+    let report = unsafe { call.report_if_any(report) };
+    if let Some(report) = &report {
+        report.write(&R::default());
+    }
+    // SAFETY: NULL or live: see "# Safety".
+    let ggml = call.done(unsafe { ggml_of_graph(buft, graph) })?;
+    let off = "lastuse is not enabled, so that no plan would keep the budget";
+    Ok((ggml.served().ok_or_else(|| call.refuse(&off))?, report))
+}
 
 /// Returns whether the graph fits; fills in the report, with the smallest graph where none fits.
 ///
@@ -26,8 +54,8 @@ fn finish<F: Budgeted, R: SizedStruct + Default + for<'a> From<&'a F>>(
         Err(NotFitted::OverBudget { smallest, .. }) => Some(smallest.as_ref()),
         Err(_) => None,
     };
-    if let Some(report) = report {
-        report.write(&described.map_or_else(R::default, R::from));
+    if let Some((report, described)) = report.zip(described) {
+        report.write(&R::from(described));
     }
     call.done(found).map(|_| true)
 }
@@ -117,10 +145,8 @@ pub unsafe extern "C" fn lastuse_graph_recompute(
         let (context, graph) = (call.required("ctx", ctx), call.required("graph", graph));
         // SAFETY: NULL or of its stated size: see "# Safety".
         let params = unsafe { call.params("params", params) };
-        // SAFETY: NULL or of its stated size: see "# Safety".
-        let report = unsafe { call.report_if_any(report) };
-        // SAFETY: NULL or live: see "# Safety".
-        let runtime = call.served(unsafe { ggml_of_graph(params.buft, graph) })?;
+        // SAFETY: NULL, live, or of its stated size: see "# Safety".
+        let (runtime, report) = unsafe { begin(call, params.buft, graph, report) }?;
         // SAFETY: NULL, or n_retained live tensors: see "# Safety".
         let retained = unsafe { call.tensors("params->retained", params.retained, params.n_retained) };
         // SAFETY: NULL, or a live buffer type of this ggml: see "# Safety".
@@ -172,7 +198,7 @@ pub struct lastuse_tiling_params {
     pub n_threads: usize,
     /// The work limit of the search, in nodes looked at; 0: 10000000.
     pub effort: u64,
-    /// Called during the search with the tile that is done, from 0 to 1; returning false cancels. May be NULL.
+    /// Called during the search with the part that is done, from 0 to 1; returning false cancels. May be NULL.
     pub progress: Option<unsafe extern "C" fn(done: f32, user_data: *mut c_void) -> bool>,
     /// Called for each tensor that is computed in tiles, with their number, after the graph was changed; once more for
     /// each of its tiles that was tiled again. May be NULL.
@@ -226,10 +252,8 @@ pub unsafe extern "C" fn lastuse_graph_tile(
         let (context, graph) = (call.required("ctx", ctx), call.required("graph", graph));
         // SAFETY: NULL or of its stated size: see "# Safety".
         let params = unsafe { call.params("params", params) };
-        // SAFETY: NULL or of its stated size: see "# Safety".
-        let report = unsafe { call.report_if_any(report) };
-        // SAFETY: NULL or live: see "# Safety".
-        let runtime = call.served(unsafe { ggml_of_graph(params.buft, graph) })?;
+        // SAFETY: NULL, live, or of its stated size: see "# Safety".
+        let (runtime, report) = unsafe { begin(call, params.buft, graph, report) }?;
         // SAFETY: NULL, or n_retained live tensors: see "# Safety".
         let retained = unsafe { call.tensors("params->retained", params.retained, params.n_retained) };
         // SAFETY: NULL, or a live buffer type of this ggml: see "# Safety".

@@ -48,7 +48,7 @@ impl Call {
     /// `handle` is NULL, or comes from [`into_handle`], is live for `'h`, and is used by no other thread.
     unsafe fn object<'h, H: Handle>(self, handle: *const H) -> &'h RefCell<H::Object> {
         let object = self.required(H::ARGUMENT, handle.cast_mut()).cast::<RefCell<H::Object>>();
-        // SAFETY: made by `into_handle`, and live for `'h`: see "# Safety". There are no references but shared ones.
+        // SAFETY: made by `into_handle`, and live for `'h`: see "# Safety"; only shared references to it are made.
         unsafe { object.as_ref() }
     }
 

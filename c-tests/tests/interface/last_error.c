@@ -458,4 +458,11 @@ CASE(functions_of_a_process_without_lastuse_fail) {
     FAILS_WITH_FALSE(lastuse_gallocr_trim, galloc);
     FAILS_WITH_FALSE(lastuse_set, "effort", "1");
     FAILS_WITH_FALSE(ggml_gallocr_reserve, ggml_gallocr_new(a_full_type()), a_graph());
+    struct lastuse_tiling_params    tiling = { .struct_size = sizeof(tiling), .budget = 1 };
+    struct lastuse_tiling_report    tiled  = { .struct_size = sizeof(tiled), .size_after = 1 };
+    struct lastuse_recompute_params params = { .struct_size = sizeof(params), .budget = 1 };
+    struct lastuse_recompute_report report = { .struct_size = sizeof(report), .size_after = 1 };
+    FAILS_WITH_FALSE(lastuse_graph_tile, a_context(), a_graph(), &tiling, &tiled);
+    FAILS_WITH_FALSE(lastuse_graph_recompute, a_context(), a_graph(), &params, &report);
+    CHECK(tiled.size_after == 0 && report.size_after == 0, "a report has what it had before");
 }

@@ -239,7 +239,9 @@ impl Allocator {
         let clock = self.activity.clock();
         let done = self.serve(graph);
         self.activity.note_decision("allocate", clock, graph, &done);
-        done.map(|_| self.note_run(!is_whole))
+        done?;
+        self.note_run(!is_whole);
+        Ok(())
     }
 
     /// Plans `graph` as it would be reserved and returns the bytes by id; neither the graph nor the chunks nor the plan

@@ -94,6 +94,7 @@ impl Op {
     /// `ggml_op_can_inplace`.
     pub fn in_place(self, listed: bool) -> InPlace {
         let facts = &self.row().1;
+        // Live ranges move the operands of CONCAT into its result instead.
         let never = self.computes_nothing() || self == Self::Concat;
         if listed && !never { InPlace::Listed(facts.listed_slots) } else { facts.unlisted }
     }
