@@ -1,21 +1,22 @@
 //! The frame of a C function: a panic ends in `ggml_abort`, an argument that must not be NULL is checked by its name, and an
 //! error becomes the last error of the thread and the value that the function returns on failure.
 
-use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ggml::{
-    Allocator, Ggml, NoGgml, NotEnabled, Runtime, SIGNATURE, TensorRef, abort, check_enabled, ggml_gallocr,
-    ggml_tensor, is_forwarded,
+    Allocator, Ggml, NoGgml, NotEnabled, Runtime, SIGNATURE, TensorRef, Violation, abort, check_enabled, ggml_gallocr,
+    ggml_tensor, is_forwarded, log_error, set_current_ggml,
 };
 use crate::placement::Bytes;
 
-use super::arguments::made_by_lastuse;
 use super::c_types::{CallersStruct, SizedStruct, callers_struct};
-use super::failure::{abort_on_panic, fail, set_last_error};
 
 /// A call of a C function.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +69,61 @@ pub(super) fn size(bytes: Bytes) -> usize {
 /// Returns a count or an index, or the most that C can say.
 pub(super) fn number(count: usize) -> c_int {
     c_int::try_from(count).unwrap_or(c_int::MAX)
+}
+
+thread_local! {
+    static LAST_ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+/// Sets the last error of this thread to the name of the function and `why`, and logs it.
+pub(super) fn fail(function: &str, why: &dyn Display) {
+    log_error(&format!("{function}: {why}\n"));
+    set_last_error(function, why);
+}
+
+/// Sets the last error of this thread to the name of the function and `why`, without a line in ggml's log.
+pub(super) fn set_last_error(function: &str, why: &dyn Display) {
+    let message = format!("{function}: {why}");
+    LAST_ERROR.set(CString::new(message.replace('\0', " ")).ok());
+}
+
+/// Returns the last error of this thread, valid until the next one; before the first, a static empty string.
+pub(super) fn last_error() -> *const c_char {
+    LAST_ERROR.with_borrow(|message| message.as_deref().unwrap_or(c"").as_ptr())
+}
+
+/// Runs the body of a C function. A panic inside is a defect of lastuse: it ends in `ggml_abort` with its message,
+/// since a plan that is half done must not be used, and unwinding into C is undefined.
+pub(super) fn abort_on_panic<T>(body: impl FnOnce() -> T) -> T {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(value) => value,
+        Err(payload) => abort(file!(), line!(), &format!("lastuse: internal error: {}", message(&*payload))),
+    }
+}
+
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+/// Logs `violation` and aborts: nothing computed from memory that is not as it must be would be right.
+pub(super) fn abort_on_violation(violation: &Violation) -> ! {
+    let message = format!("lastuse: {violation}");
+    log_error(&format!("{message}\n"));
+    abort(file!(), line!(), &message)
+}
+
+/// Returns `galloc` if lastuse has made it, and makes its ggml the current one of this thread.
+///
+/// # Safety
+/// `galloc` is live for `'g` and used by this thread only.
+pub(super) unsafe fn made_by_lastuse<'g>(galloc: NonNull<ggml_gallocr>) -> Option<&'g mut Allocator> {
+    // SAFETY: live: see "# Safety".
+    let mut made = unsafe { Allocator::from_c(galloc) }?;
+    // SAFETY: an allocator of lastuse, live for `'g` and used by this thread only.
+    let allocator = unsafe { made.as_mut() };
+    set_current_ggml(Some(&allocator.runtime().functions));
+    Some(allocator)
 }
 
 /// How a call fails.
@@ -264,5 +320,17 @@ impl Call {
     pub unsafe fn report_if_any<T: SizedStruct>(self, report: *mut T) -> Option<CallersStruct<T>> {
         // SAFETY: not NULL, so of its stated size: see "# Safety".
         (!report.is_null()).then(|| unsafe { self.report(report) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_threads_share_one_empty_string_before_an_error() {
+        let here = last_error();
+        let there = std::thread::spawn(|| last_error().addr()).join().expect("no panic");
+        assert_eq!(there, here.addr(), "a thread's own string would be freed with it");
     }
 }

@@ -12,8 +12,7 @@ use crate::ggml::{ggml_backend, ggml_backend_buffer, ggml_cgraph, ggml_of_caller
 
 use super::arguments::ggml_of_graph;
 use super::c_types::sized_struct;
-use super::call::{call, total};
-use super::failure::abort_on_violation;
+use super::call::{abort_on_violation, call, total};
 use super::handle::{Handle, into_handle};
 
 /// Verifies the addresses of an allocated graph, whichever allocator assigned them: simulates the graph, and returns

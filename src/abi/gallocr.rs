@@ -10,10 +10,8 @@ use crate::ggml::{
 use crate::ggml::{ggml_cgraph, ggml_gallocr};
 use crate::placement::Bytes;
 
-use super::buffer_ids::{BufferIds, checked_buffer_id};
-use super::call::{Call, size, total};
-use super::failure::{abort_on_violation, set_last_error};
-use super::gallocr_new::GraphAllocator;
+use super::arguments::{BufferIds, GraphAllocator, checked_buffer_id};
+use super::call::{Call, abort_on_violation, set_last_error, size, total};
 
 /// Plans `graph` and allocates a buffer for it. Returns `false` when there is not enough memory, and when a result
 /// cannot be in the memory that it was redirected to.

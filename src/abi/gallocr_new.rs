@@ -3,39 +3,13 @@
 use std::ffi::c_int;
 
 use crate::ggml::{
-    Allocator, BufferType, GallocFactory, Ggml, Original, Runtime, forward_to, galloc_factory, ggml_of_galloc,
-    note_reached, original_events, register_forwarded, unregister_forwarded,
+    Allocator, BufferType, GallocFactory, Ggml, Runtime, forward_to, galloc_factory, note_reached, original_events,
+    register_forwarded, unregister_forwarded,
 };
 use crate::ggml::{ggml_backend_buffer_type, ggml_gallocr};
 
-use super::arguments::made_by_lastuse;
+use super::arguments::GraphAllocator;
 use super::call::{Call, total};
-
-/// What a `ggml_gallocr_t` points to.
-pub(super) enum GraphAllocator<'g> {
-    /// An allocator of lastuse.
-    Lastuse(&'g mut Allocator),
-    /// One that the original functions of this ggml have made.
-    Original(&'static Ggml, &'static Original),
-}
-
-impl<'g> GraphAllocator<'g> {
-    /// Returns what the argument `galloc` points to. Aborts if it is NULL, and if neither lastuse nor a known ggml can have
-    /// made it.
-    ///
-    /// # Safety
-    /// `galloc` is NULL, or live for `'g` and used by this thread only.
-    pub(super) unsafe fn of(call: Call, galloc: *mut ggml_gallocr) -> Self {
-        let galloc = call.required("galloc", galloc);
-        // SAFETY: live for `'g` and used by this thread only: see "# Safety".
-        if let Some(allocator) = unsafe { made_by_lastuse(galloc) } {
-            return Self::Lastuse(allocator);
-        }
-        let ggml = call.found(ggml_of_galloc(galloc));
-        let original = ggml.original.as_ref();
-        Self::Original(ggml, original.unwrap_or_else(|| call.abort(&"galloc is not an allocator, or was freed")))
-    }
-}
 
 /// Creates an allocator for one buffer type; the caller frees it with [`ggml_gallocr_free`].
 ///

@@ -7,7 +7,7 @@ use crate::ggml::{BufferType, Ggml, GraphRef, Need, forward_to, measure};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_gallocr, ggml_of_type};
 use crate::report::explain::{DEFAULT_TOP, explanation_text};
 
-use super::buffer_ids::{BufferIds, checked_buffer_id};
+use super::arguments::{BufferIds, checked_buffer_id};
 use super::c_types::sized_struct;
 use super::call::{Call, Failed, call, size};
 use super::process::c_string;

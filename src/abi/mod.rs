@@ -6,13 +6,11 @@
 
 #![allow(non_camel_case_types, reason = "types of C")]
 
-// The frame of a function: how it fails, what C passes, what the arguments belong to.
-mod failure;
+// The frame of a function: what C passes, how a call fails, what its arguments stand for.
 mod c_types;
-mod arguments;
 mod call;
+mod arguments;
 mod handle;
-mod buffer_ids;
 
 // ggml-alloc.h.
 mod tensors_in_buffers;

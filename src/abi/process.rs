@@ -6,9 +6,7 @@ use std::ffi::{CString, OsStr, c_char};
 use crate::ggml::{AllocatorSetting, captures, check_enabled, ggml_gallocr, set, totals};
 
 use super::c_types::sized_struct;
-use super::call::call;
-use super::failure::abort_on_panic;
-use super::failure::{last_error, set_last_error};
+use super::call::{abort_on_panic, call, last_error, set_last_error};
 
 /// Returns the version of lastuse, "major.minor.patch". The string is static: the caller does not free it.
 #[unsafe(no_mangle)]

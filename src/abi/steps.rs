@@ -6,9 +6,8 @@ use std::ptr::NonNull;
 use crate::ggml::{AfterStep, Runner, STATUS_SUCCESS, Steps, ggml_of_object};
 use crate::ggml::{ggml_backend, ggml_backend_sched, ggml_cgraph, ggml_gallocr, ggml_tensor};
 
-use super::arguments::made_by_lastuse;
 use super::c_types::sized_struct;
-use super::call::{call, size};
+use super::call::{call, made_by_lastuse, size};
 use super::handle::{Handle, into_handle};
 
 /// A graph that is computed in steps: made by lastuse_steps_new.

@@ -1,19 +1,22 @@
-//! Messages of lastuse and where they go.
+//! Messages of lastuse and where they go: to the log of the ggml that the current call of the thread belongs to, in whose abort
+//! a panic ends.
 //!
 //! By default errors and warnings go to ggml's logger. With LASTUSE_LOG set, messages of that level or above go to the
 //! standard error, and also to ggml's logger if the program has installed its own: ggml's default logger would only
 //! print them twice.
 
-use std::ffi::CString;
+use std::cell::Cell;
+use std::ffi::{CString, c_int};
 use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::ggml::bindings::ggml_log_callback;
-use crate::ggml::environment::means_off;
-use crate::ggml::environment::text_of;
+use crate::ggml::environment::{means_off, text_of};
 use crate::ggml::linking::functions::Functions;
+use crate::ggml::linking::loaded::Object;
+use crate::ggml::linking::owner::defines_ggml;
 use crate::settings::Key;
 
 /// The level of a message, the most important first.
@@ -153,6 +156,45 @@ fn find_default_logger(functions: &Functions) -> Option<usize> {
     // SAFETY: restores the logger.
     unsafe { set(callback, data) };
     default
+}
+
+thread_local! {
+    static LATEST: Cell<Option<&'static Functions>> = const { Cell::new(None) };
+}
+
+/// Sets the ggml of the current call; `None` keeps the latest one.
+#[inline]
+pub fn set_current_ggml(functions: Option<&'static Functions>) {
+    LATEST.set(functions.or(LATEST.get()));
+}
+
+/// Logs an error with the ggml of the current call, or any that is loaded.
+pub fn log_error(message: &str) {
+    if let Some(functions) = functions() {
+        log_message(&functions, Level::Error, message);
+    }
+}
+
+/// Ends the process through `ggml_abort`, so that the abort callback of the program receives the message.
+pub fn abort(file: &str, line: u32, message: &str) -> ! {
+    if let Some(functions) = functions() {
+        let (file, message) = (c_string(file), c_string(message));
+        let line = c_int::try_from(line).unwrap_or(0);
+        // SAFETY: three strings that end in NUL, one of them for the one conversion in the format.
+        unsafe { (functions.ggml_abort)(file.as_ptr(), line, c"%s".as_ptr(), message.as_ptr()) };
+    }
+    eprintln!("{file}:{line}: {message}");
+    std::process::abort();
+}
+
+/// Returns the functions of the ggml of the current call, or of any that is loaded.
+fn functions() -> Option<Functions> {
+    LATEST.get().copied().or_else(|| Functions::linked().ok()).or_else(loaded)
+}
+
+fn loaded() -> Option<Functions> {
+    let ggmls = Object::all().into_iter().filter(defines_ggml);
+    ggmls.filter_map(|object| object.open()).find_map(|library| Functions::loaded(&library).ok())
 }
 
 #[cfg(test)]

@@ -61,6 +61,7 @@ pub use live::buffer_ref::BufferRef;
 pub use live::buffers::BufferType;
 pub use live::runtime::Runtime;
 pub use live::tensor::{GraphRef, TensorRef};
+pub use log::{abort, log_error, set_current_ggml};
 pub use observe::accounting::recorder;
 pub use observe::capture::captures;
 pub use observe::note_context;
@@ -71,7 +72,6 @@ pub use observe::verify::{
 };
 pub use offload::{DevicePlanner, LiveDevice, LiveItem, OffloadFailure, OffloadRule, PlannerSettings};
 pub use outputs::set::set_output;
-pub use process::current::{abort, log_error, set_current_ggml};
 pub use process::enabled::{NotEnabled, check_enabled};
 pub use process::forwarding::{
     GallocFactory, forward_to, forwarding_to, galloc_factory, ggml_of_galloc, is_forwarded, register_forwarded,

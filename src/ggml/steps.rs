@@ -20,8 +20,7 @@ use crate::ggml::live::ids::Ids;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::live::tensor_mut::TensorMut;
-use crate::ggml::read::read;
-use crate::ggml::read::requested::Requested;
+use crate::ggml::read::{Requested, read};
 use crate::ggml::{STATUS_ABORTED, STATUS_FAILED, STATUS_SUCCESS};
 
 /// What computes the nodes.

@@ -3,8 +3,7 @@
 use crate::placement::Step;
 
 use super::def_use::DefUse;
-use super::layout::{Layout, LayoutRef};
-use super::layouts::{LayoutId, Layouts, UNKNOWN};
+use super::layouts::{Layout, LayoutId, LayoutRef, Layouts, UNKNOWN};
 use super::retention::Retention;
 use super::tensor::{Flags, Tensor, TensorId, View};
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::placement::Bytes;
 
 use super::computation::Graph;
-use super::layout::Layout;
+use super::layouts::Layout;
 use super::retention::{Retained, Retention};
 use super::tensor::{Tensor, TensorId, View};
 

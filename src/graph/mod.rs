@@ -7,7 +7,7 @@
 //! Each part uses only those above it in this list:
 //!
 //! - `lists`: short lists by index
-//! - `layout`, `layouts`: extents and strides
+//! - `layouts`: element types, extents and strides
 //! - `op`: the table of operations
 //! - `tensor`: one tensor
 //! - `retention`: the tensors that the program reads later than the graph does
@@ -28,7 +28,6 @@
 //! - [`snapshot`]: a captured graph with its names and sizes
 
 mod lists;
-mod layout;
 mod layouts;
 mod op;
 mod rules;
@@ -36,8 +35,8 @@ mod device;
 mod rule_setting;
 mod tensor;
 mod shape_label;
-mod access;
 mod buffer;
+mod access;
 mod retention;
 mod def_use;
 mod computation;
@@ -56,13 +55,12 @@ pub mod snapshot;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use access::{Access, Accesses, Region, Unordered};
-pub use buffer::{Address, BufferIndex, BufferSpec, Requests, Sizes};
+pub use access::{Access, Accesses, Unordered};
+pub use buffer::{Address, BufferIndex, BufferSpec, Region, Requests, Sizes};
 pub use computation::Graph;
 pub use device::Device;
 pub use edit::{Edited, GraphEdit};
-pub use layout::{Layout, LayoutRef};
-pub use layouts::LayoutId;
+pub use layouts::{Layout, LayoutId, LayoutRef};
 pub use live_ranges::{Allocation, InactiveNode, LiveRanges, Workspace, live_ranges};
 pub use op::{CopyKind, Effect, InPlace, Op, OpGroup, Slots, Strides, TileKind, Version, Window, Work};
 pub use plan::{

@@ -1,9 +1,8 @@
 //! Reports of an allocator on request: its sizes, and snapshots and explanations of a graph. Nothing is changed.
 
+use crate::ggml::extensions::pass::same_memory;
 use crate::ggml::live::tensor::GraphRef;
-use crate::ggml::read::memory::same_memory;
-use crate::ggml::read::requested::Requested;
-use crate::ggml::read::{ReadGraph, read};
+use crate::ggml::read::{ReadGraph, Requested, read};
 use crate::ggml::refusal::{NotMeasured, Refusal};
 use crate::graph::snapshot::Snapshot;
 use crate::graph::{PlanError, RuleSetting, Rules, TensorId};

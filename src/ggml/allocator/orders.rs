@@ -8,9 +8,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::ggml::extensions::reorder::hazards_of;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
-use crate::ggml::read::ReadGraph;
 use crate::ggml::read::fingerprint::Fingerprint;
-use crate::ggml::read::requested::Requested;
+use crate::ggml::read::{ReadGraph, Requested};
 use crate::graph::order::{ReorderEffort, reorder};
 use crate::graph::{BufferIndex, Requests, TensorId};
 use crate::placement::Step;

@@ -6,10 +6,9 @@ use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::outputs::check;
 use crate::ggml::process::settings::Settings;
 use crate::ggml::read::fingerprint::Fingerprint;
-use crate::ggml::read::requested::Requested;
 use crate::ggml::read::snapshot::SnapshotSource;
 use crate::ggml::read::workspace::Workspace;
-use crate::ggml::read::{ReadGraph, read, read_for_planning};
+use crate::ggml::read::{ReadGraph, Requested, read, read_for_planning};
 use crate::ggml::refusal::Refusal;
 use crate::graph::{BufferIndex, GraphPlan, PlanError, Requests, TensorId, plan, plan_keeping, read_inputs};
 

@@ -11,7 +11,7 @@ use crate::ggml::bindings::{ggml_cgraph, ggml_context};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
 use crate::ggml::live::tensor_mut::TensorMut;
-use crate::ggml::live::use_counts::UseCounts;
+use crate::ggml::live::visited::UseCounts;
 use crate::ggml::outputs::redirect::ORDERED_OUTPUT_SLOT;
 
 /// Where a tensor of an edited graph comes from.

@@ -3,12 +3,11 @@
 use crate::graph::PlanError;
 use crate::graph::order::{Hazards, ReorderEffort, Reordering, reorder};
 
-use crate::ggml::extensions::pass::GivenGraph;
+use crate::ggml::extensions::pass::{GivenGraph, same_memory};
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::ReadGraph;
-use crate::ggml::read::memory::same_memory;
 
 /// An order for the nodes of a live graph.
 #[derive(Debug)]

@@ -10,8 +10,7 @@ use crate::offload::device::DeviceIndex;
 use crate::ggml::bindings::ggml_cgraph;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
-use crate::ggml::read::read;
-use crate::ggml::read::requested::Requested;
+use crate::ggml::read::{Requested, read};
 
 use super::request::OffloadFailure;
 use super::request::{LiveDevice, LiveItem};

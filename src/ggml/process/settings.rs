@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use crate::ggml::environment::{Switch, is_path, means_off, value_of};
+use crate::ggml::log::log_error;
 use crate::ggml::observe::accounting::recorder;
 use crate::ggml::observe::capture::{Destination, captures};
 use crate::ggml::observe::dump::dumps;
 use crate::ggml::observe::verify::Verify;
-use crate::ggml::process::current::log_error;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::{NamePattern, RuleSetting};
 use crate::placement::{Bytes, Effort};

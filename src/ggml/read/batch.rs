@@ -7,7 +7,7 @@ use crate::ggml::outputs::redirect::redirected_to;
 use crate::graph::{Graph, LayoutId, TensorId};
 use crate::placement::Bytes;
 
-use super::requested::Requested;
+use super::Requested;
 
 /// Tensors in a batch: few enough to stay in the first cache of a processor, and to let it prefetch the next ones
 /// meanwhile.

@@ -1,18 +1,18 @@
 //! Reads a live graph into plain data: pointers become dense ids, once.
 //!
 //! [`read`] and [`read_for_planning`] convert a [`GraphRef`] to a [`ReadGraph`], in batches of tensors ([`batch`]),
-//! with sizes for the [`requested`] buffers. [`fingerprint`] hashes a graph without reading it into plain data.
-//! [`memory`] finds tensors that alias, and [`snapshot`] adds names for captures.
+//! with sizes for the [`Requested`] buffers. [`fingerprint`] hashes a graph without reading it into plain data,
+//! [`snapshot`] adds names for captures.
 
-pub mod requested;
 pub mod batch;
 pub mod workspace;
 pub mod fingerprint;
-pub mod memory;
 pub mod snapshot;
 
+use std::borrow::Cow;
+
 use crate::graph::{BufferIndex, Flags, Graph, InPlace, Op, Tensor, TensorId, View};
-use crate::placement::Bytes;
+use crate::placement::{Bytes, refill};
 
 use crate::ggml::context::BackedContexts;
 use crate::ggml::live::buffers::BufferType;
@@ -21,8 +21,46 @@ use crate::ggml::live::operations::{Operation, Operations};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use batch::{AllocSizes, BATCH, Sources};
-use requested::Requested;
 use workspace::Workspace;
+
+/// The buffers requested for leafs and nodes; both lists are empty if there is only one buffer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Requested {
+    /// By leaf.
+    pub leafs: Vec<BufferIndex>,
+    /// By node.
+    pub nodes: Vec<BufferIndex>,
+}
+
+impl Requested {
+    /// Returns the requests with a buffer for every leaf and node of `graph`, also if there is only one buffer.
+    pub fn of_all(&self, graph: &Graph) -> Cow<'_, Self> {
+        if self.is_listed() {
+            return Cow::Borrowed(self);
+        }
+        let mut all = Self::default();
+        all.fill(graph);
+        Cow::Owned(all)
+    }
+
+    /// Returns `true` if there are several buffers.
+    pub fn is_listed(&self) -> bool {
+        !self.leafs.is_empty() || !self.nodes.is_empty()
+    }
+
+    /// Requests the first buffer for every leaf and node.
+    pub fn fill(&mut self, graph: &Graph) -> &Self {
+        refill(&mut self.leafs, 0, graph.leafs().len());
+        refill(&mut self.nodes, 0, graph.nodes().len());
+        self
+    }
+
+    /// Returns the buffer requested for a tensor, by its position in the leafs followed by the nodes.
+    pub fn buffer(&self, position: usize) -> BufferIndex {
+        let buffer = self.leafs.get(position).or_else(|| self.nodes.get(position.checked_sub(self.leafs.len())?));
+        buffer.copied().unwrap_or(0)
+    }
+}
 
 /// A graph as plain data, with the live tensor of each id.
 #[derive(Debug)]

@@ -7,8 +7,7 @@ use crate::placement::Bytes;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
-use crate::ggml::read::ReadGraph;
-use crate::ggml::read::requested::Requested;
+use crate::ggml::read::{ReadGraph, Requested};
 use crate::ggml::version::VERSION;
 
 /// A graph as an allocator receives it, of which a snapshot can be made.

@@ -9,7 +9,7 @@ use crate::ggml::live::lock::Lock;
 use crate::ggml::live::tensor::TensorRef;
 use crate::graph::{self, Graph, GraphPlan};
 
-use super::requested::Requested;
+use super::Requested;
 
 /// With more tensors, `malloc` takes no notable part of the time, and an allocator would hold more than a MiB or two.
 const MOST_TENSORS: usize = 1 << 14;

@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use crate::graph::TensorId;
+use crate::graph::{Region, TensorId};
 use crate::placement::Step;
-
-use super::Region;
 
 /// One access of a node.
 #[derive(Clone, Debug)]

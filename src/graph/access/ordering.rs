@@ -1,8 +1,7 @@
 //! Whether the graph orders all accesses to the memory that results were redirected to.
 
+use crate::graph::Region;
 use crate::placement::Step;
-
-use super::Region;
 
 /// How a node accesses bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use crate::graph::{BufferIndex, Graph, InPlace, Op, Sizes, TensorId};
 use crate::placement::{Bytes, Step};
 
 use super::Allocation;
-use super::blocks::{Blocks, InPlaceSource};
 use super::last_uses::{LastUses, Point};
+use super::{Blocks, InPlaceSource};
 
 /// Facts about a graph before any block is added.
 pub struct Known<'a> {

@@ -6,10 +6,10 @@ use crate::graph::{BufferIndex, BufferSpec, Flags, Graph, InPlace, Op, Requests,
 use crate::placement::{Bytes, Step};
 
 use super::any_order::any_order;
-use super::blocks::{Blocks, InPlaceSource};
 use super::in_place::{InPlaceSearch, Known};
 use super::inactive::InactiveNodes;
 use super::last_uses::{FirstPass, Point, Workspace, consecutive_nodes, extend_retained, in_order};
+use super::{Blocks, InPlaceSource};
 use super::{InactiveNode, LiveRanges};
 
 /// Finds the live ranges of all tensors of `graph` that need memory. The inputs `kept`, each with its buffer, are live

@@ -1,6 +1,6 @@
 //! Tests of the table of operations.
 
-use super::{Effect, InPlace, Op, Slots, Strides, TileKind};
+use super::{Effect, InPlace, Layout, Op, Slots, Strides, TileKind};
 
 #[test]
 fn operations_are_found_by_their_names() {
@@ -53,4 +53,24 @@ fn what_computes_nothing_or_joins_sources_is_never_in_place() {
     for op in [Op::None, Op::View, Op::Reshape, Op::Concat] {
         assert_eq!([false, true].map(|listed| op.in_place(listed)), [InPlace::Never; 2], "{}", op.name());
     }
+}
+
+#[test]
+fn needed_kind_follows_from_the_strides() {
+    const OWN: Layout = Layout { element: 0, ne: [8, 3, 2, 1], nb: [4, 32, 96, 192] };
+    let with = |nb: [u64; 4]| Layout { nb, ..OWN };
+    let layouts = [
+        (with([4, 32, 96, 7]), Strides::Contiguous),
+        (with([4, 40, 120, 240]), Strides::PaddedRows),
+        (with([4, 64, 32, 192]), Strides::Rows),
+        (with([12, 4, 96, 192]), Strides::Anything),
+    ];
+    for (layout, needed) in layouts {
+        let all = [Strides::OnlyItsOwn, Strides::Contiguous, Strides::PaddedRows, Strides::Rows, Strides::Anything];
+        for writes in all {
+            assert_eq!(writes.allows(&OWN, &layout), writes >= needed, "{writes:?}, {layout:?}");
+        }
+    }
+    assert!(!Strides::Anything.allows(&OWN, &Layout { element: 1, ..OWN }));
+    assert!(!Strides::Anything.allows(&OWN, &Layout { ne: [8, 2, 3, 1], ..OWN }));
 }

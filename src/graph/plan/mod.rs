@@ -1,11 +1,9 @@
 //! Plans: an address for every tensor of a graph. Uses the graph, `buffer` and `live_ranges`.
 //!
-//! - `ggml_alloc`: the plan that ggml's own allocator makes, to compare with
-//! - `intact_inputs`: the inputs that a plan leaves intact
+//! - `as_ggml`: the plan that ggml's own allocator makes, and the inputs that a plan leaves intact
 //! - `planner`: makes plans
 
-mod ggml_alloc;
-mod intact_inputs;
+mod as_ggml;
 mod planner;
 
 use std::cmp::Reverse;
@@ -15,8 +13,7 @@ use crate::graph::live_ranges::Workspace;
 use crate::graph::{Address, Allocation, BufferIndex, BufferSpec, InactiveNode, TensorId};
 use crate::placement::{Bytes, Choice, ChunkId, Problem, padded};
 
-pub use ggml_alloc::{ggml_alloc_sizes, plan_as_ggml};
-pub use intact_inputs::{accessing_nodes, intact_inputs, read_inputs};
+pub use as_ggml::{accessing_nodes, ggml_alloc_sizes, intact_inputs, plan_as_ggml, read_inputs};
 pub use planner::{plan, plan_keeping, shared_live_ranges};
 
 /// The placement of one buffer's blocks, and its lower bound.

@@ -6,8 +6,7 @@ use crate::graph::{
 };
 use crate::placement::{self, Bytes, Effort, Timeline, TooLarge, choose};
 
-use super::ggml_alloc::plan_as_ggml;
-use super::intact_inputs::{intact_inputs, read_inputs};
+use super::as_ggml::{intact_inputs, plan_as_ggml, read_inputs};
 use super::{GraphPlan, PlanError, find_inactive};
 
 /// Plans the memory of `graph`. No buffer is larger than with ggml's own allocator, where that one is right and no

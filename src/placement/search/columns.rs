@@ -1,6 +1,6 @@
 //! A problem in columns instead of steps and units instead of bytes, without the blocks that have no bytes.
 
-use super::outcome::Effort;
+use super::Effort;
 use crate::placement::timeline::sum_of_ranges;
 use crate::placement::{Block, BlockId, Bytes, Location, Offset, Placement, Problem};
 

@@ -1,8 +1,8 @@
 //! Finds the least capacity, between the lower bound and the size of a known placement.
 
 use super::columns::Columns;
-use super::outcome::{Effort, Outcome};
 use super::restarts::{RandomRuns, search};
+use super::{Effort, Outcome};
 use crate::placement::{Bytes, Placement, Problem, lower_bound};
 
 /// The result of a search for the least capacity.

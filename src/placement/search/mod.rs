@@ -1,7 +1,6 @@
 //! Exact search: finds a placement within a given capacity or proves that there is none, and finds the least capacity.
 //!
 //! Backtracking with constraint propagation over partial placements, one corner of the skyline at a time:
-//! - [`outcome`]: effort and result,
 //! - [`columns`]: the problem in columns instead of steps and units instead of bytes,
 //! - [`state`]: skyline and domains, with a trail for backtracking,
 //! - [`partial_placement`]: applies a move and propagates its consequences,
@@ -11,8 +10,6 @@
 //! - [`tree`]: depth-first search,
 //! - [`restarts`]: restarts the search, each time longer and in another branching order,
 //! - [`minimize`](mod@minimize): the least capacity.
-
-mod outcome;
 
 mod columns;
 mod state;
@@ -35,11 +32,51 @@ mod minimize;
 #[cfg(test)]
 mod tests;
 
-use super::{Bytes, Problem, lower_bound};
+use super::{Bytes, Placement, Problem, lower_bound};
 use columns::Columns;
 pub use minimize::{Minimum, minimize};
-pub use outcome::{Effort, Outcome};
 use restarts::{RandomRuns, search};
+
+/// How much work a search may do, counted in blocks and steps that it reads. Never in time, so that the same problem
+/// always has the same result. A core does some hundreds of millions of units a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Effort(u64);
+
+impl Effort {
+    /// No search at all.
+    pub const NONE: Self = Self(0);
+    /// For planning a graph: a fraction of a millisecond.
+    pub const QUICK: Self = Self(100_000);
+    /// Minutes at most.
+    pub const THOROUGH: Self = Self(60_000_000_000);
+
+    /// Creates an effort of `units` units of work.
+    pub const fn units(units: u64) -> Self {
+        Self(units)
+    }
+
+    /// Returns the number of units.
+    pub const fn in_units(self) -> u64 {
+        self.0
+    }
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self::QUICK
+    }
+}
+
+/// The result of a search within a capacity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<T = Placement> {
+    /// A placement in one chunk, within the capacity.
+    Found(T),
+    /// It is proven that there is no such placement.
+    Infeasible,
+    /// The effort was not enough to decide.
+    OutOfEffort,
+}
 
 /// Searches for a placement in one chunk of at most `capacity` bytes. Ignores a limit on chunks.
 ///

@@ -1,8 +1,8 @@
 //! Restarts of the search. Each run is longer than the one before, and keeps its no-goods and conflict weights.
 
+use super::Outcome;
 use super::columns::Columns;
 use super::heuristics::Heuristic;
-use super::outcome::Outcome;
 use super::randomized::RandomHeuristic;
 use super::tree::{RunEnd, Tree};
 

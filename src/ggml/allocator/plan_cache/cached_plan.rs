@@ -10,10 +10,9 @@ use crate::ggml::allocator::plan_cache::assignments::Assignments;
 use crate::ggml::allocator::plan_cache::key::{GraphKey, Sample};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
-use crate::ggml::read::ReadGraph;
 use crate::ggml::read::fingerprint::Fingerprint;
-use crate::ggml::read::requested::Requested;
 use crate::ggml::read::workspace::Workspace;
+use crate::ggml::read::{ReadGraph, Requested};
 use crate::ggml::retention::RetainedAt;
 
 /// How many other graphs that it served a plan recognizes. A program may use a dozen shapes in turns, each with the

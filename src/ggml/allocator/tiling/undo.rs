@@ -6,9 +6,8 @@ use std::ptr::NonNull;
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_tensor};
 use crate::ggml::live::lock::Lock;
-use crate::ggml::live::marks::{mark_changed, mark_stays_whole, unmark};
 use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
-use crate::ggml::live::tensor_mut::TensorMut;
+use crate::ggml::live::tensor_mut::{TensorMut, mark_changed, mark_stays_whole, unmark};
 
 use super::additions::AddedRanges;
 

@@ -14,9 +14,9 @@ use crate::placement::Bytes;
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
 use crate::ggml::extensions::pass::{Budgeted, GivenGraph, NotFitted, fit};
 use crate::ggml::live::buffers::BufferType;
-use crate::ggml::live::marks::mark_replaced_by_tiles;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::live::tensor_mut::mark_replaced_by_tiles;
 use rewriter::{nodes_needed, rewrite, tensors_needed};
 use subject::LiveSubject;
 

@@ -7,9 +7,9 @@ use crate::graph::tiling::{Known, Origin, Role, TileKind, TiledGraph};
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
 use crate::ggml::extensions::apply::{LiveEdit, LiveOrigin};
-use crate::ggml::live::marks::mark_made_of_tiles;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::live::tensor_mut::mark_made_of_tiles;
 
 /// Where IM2COL has the padding above its image among its parameters.
 const PADDING_ABOVE: usize = 3;

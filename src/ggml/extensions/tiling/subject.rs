@@ -4,10 +4,10 @@ use crate::graph::tiling::{Subject, TileKind, Window, detached};
 use crate::graph::{Graph, TensorId};
 use crate::placement::Bytes;
 
+use crate::ggml::extensions::pass::same_memory;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::read::ReadGraph;
-use crate::ggml::read::memory::same_memory;
 
 /// The facts about a live graph that the pass uses, as plain data. Equal ones are tiled equally.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use crate::accounting::{AccountedGraph, MemoryClass, Step, Steps};
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
-use crate::ggml::read::ReadGraph;
-use crate::ggml::read::requested::Requested;
+use crate::ggml::read::{ReadGraph, Requested};
 use crate::graph::{Address, Flags, GraphPlan, TensorId};
 use crate::placement::Bytes;
 

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::accounting::{HeldBuffer, Ledger, Moment};
 use crate::ggml::environment::Switch;
-use crate::ggml::live::buffer_ref::BufferRef;
+use crate::ggml::live::buffer_ref::{BufferListener, BufferRef, OwnedBuffer, for_each_owned, listen};
 use crate::ggml::live::lock::Lock;
-use crate::ggml::live::owned::{BufferListener, OwnedBuffer, for_each_owned, listen};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::version::SIGNATURE;

@@ -9,8 +9,7 @@ use crate::ggml::USAGE_COMPUTE;
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
-use crate::ggml::read::read;
-use crate::ggml::read::requested::Requested;
+use crate::ggml::read::{Requested, read};
 
 /// A live graph, and the addresses of its tensors.
 #[derive(Debug)]

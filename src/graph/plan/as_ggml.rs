@@ -1,11 +1,82 @@
-//! Which inputs hold their values after a graph has run. For [`Rules::keep_inputs`](crate::graph::Rules).
+//! What ggml's own allocator does with a graph: its plan, with its rules of reuse and its strategy, and the inputs that it
+//! leaves intact, for [`Rules::keep_inputs`].
 
 use std::ops::Range;
 
-use crate::graph::{Allocation, BufferIndex, Effect, Flags, Graph, Region, TensorId};
-use crate::placement::{Block, Bytes, Location, MAX_CHUNKS, Step};
+use crate::graph::live_ranges::Workspace;
+use crate::graph::{
+    Allocation, BufferIndex, BufferSpec, Effect, Flags, Graph, Region, Requests, Rules, Sizes, TensorId, live_ranges,
+};
+use crate::placement::{
+    BestFit, Block, Bytes, Location, MAX_CHUNKS, Problem, Step, Strategy, TooLarge, lower_bound, place_as_ggml,
+};
 
-use super::GraphPlan;
+use super::{BufferPlan, GraphPlan, PlanError};
+
+/// Plans `graph` as ggml's own allocator does, offset by offset, whatever the rules and effort of `buffers`; where that
+/// one overwrites live values, the plan keeps them. It retains no tensors. Queries the size of each tensor once.
+///
+/// # Errors
+/// [`PlanError::TooLarge`] when sizes overflow.
+pub fn plan_as_ggml(
+    graph: &Graph,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut dyn Sizes,
+) -> Result<GraphPlan, PlanError> {
+    let buffers: Vec<BufferSpec> = buffers.iter().map(|buffer| BufferSpec { rules: Rules::GGML, ..*buffer }).collect();
+    let mut found = match graph.without_retention() {
+        Some(graph) => live_ranges(&graph, &buffers, requests, sizes, &[], &mut Workspace::default()),
+        None => live_ranges(graph, &buffers, requests, sizes, &[], &mut Workspace::default()),
+    };
+    let problems = found.take_problems(&buffers);
+    for (buffer, problem) in (0..).zip(&problems) {
+        problem.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { buffer, bytes })?;
+    }
+    let orders = release_orders(graph, &found.allocations, &problems);
+    let place = |(problem, order): (&Problem, &Vec<usize>)| BufferPlan {
+        placement: place_as_ggml(problem, |block| order[block as usize]),
+        strategy: BestFit.name(),
+        lower_bound: lower_bound(problem),
+        proven: false,
+    };
+    let buffers = problems.iter().zip(&orders).map(place).collect();
+    Ok(GraphPlan {
+        problems,
+        buffers,
+        allocations: found.allocations,
+        inactive: found.inactive,
+        inactive_owners: found.inactive_owners,
+    })
+}
+
+/// Returns, by buffer and block, the slot of the source with which ggml's allocator releases the block: that of the last
+/// source in the block at the step of its last use.
+fn release_orders(graph: &Graph, allocations: &[Option<Allocation>], problems: &[Problem]) -> Vec<Vec<usize>> {
+    let mut orders: Vec<Vec<usize>> = problems.iter().map(|problem| vec![0; problem.blocks().len()]).collect();
+    for (end_step, &node) in (1..).zip(graph.nodes()) {
+        for (slot, &source) in graph.sources(node).iter().enumerate() {
+            let Some(Allocation { buffer, block, .. }) = allocations[graph.root(source) as usize] else { continue };
+            let last: Step = problems[buffer as usize].blocks()[block as usize].end_step;
+            if last == end_step {
+                orders[buffer as usize][block as usize] = slot;
+            }
+        }
+    }
+    orders
+}
+
+/// Returns, by buffer, the bytes that ggml's own allocator takes for `graph`, whatever the rules of the buffers. `None`
+/// where sizes overflow.
+pub fn ggml_alloc_sizes(
+    graph: &Graph,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut dyn Sizes,
+) -> Option<Vec<Bytes>> {
+    let plan = plan_as_ggml(graph, buffers, requests, sizes).ok()?;
+    Some(plan.buffers.iter().map(|buffer| buffer.placement.size()).collect())
+}
 
 /// Returns the inputs that are read: tensors that no node computes, to be placed, and that some node accesses.
 pub fn read_inputs(graph: &Graph) -> Vec<TensorId> {
