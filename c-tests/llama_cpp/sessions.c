@@ -16,6 +16,7 @@
 #include "test_gpus.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 // The size of a buffer of a device.
 #define MOST_BYTES ((size_t) 1 << 30)
@@ -26,10 +27,14 @@ static const char usage[] =
     "  --output FILE    where they are written\n"
     "  --flash on|off   flash attention                                    (default on)\n"
     "  --cache KIND     \"streams\", one for each sequence, or \"unified\"      (default streams)\n"
+    "  --cells N        cells of the cache of a sequence                   (default 2048)\n"
+    "  --cells-type T   \"f16\", or \"q8_0\" with flash attention          (default f16)\n"
+    "  --cells-on WHERE \"devices\", with the layers, or \"host\"           (default devices)\n"
     "  --shift on|off   shift a context that is full                       (default on)\n"
     "  --rpc ENDPOINTS  servers that get equal parts of the layers, with commas between\n"
     "  --gpus N         devices that get the layers, and compute in a pipeline (default 0)\n"
     "  --repeat N       how often all is done                              (default 1)\n"
+    "  --time WHAT      what tokens a second are of: \"decode\", or \"all\" with contexts made and cleared (default decode)\n"
     "  --threads N      compute threads                                    (default 1)\n"
     "  --contexts N     that many contexts at the same time, each does all  (default 1)\n"
     "  --help           this text\n";
@@ -119,7 +124,14 @@ static void print_speed(const struct session * sessions, const struct settings *
         tokens += sessions[i].tokens;
     }
     // The clock is that of the process: with several contexts, of all of them together.
-    printf("units_per_second=%.2f\n", (double) tokens / (settings->contexts == 1 ? sessions[0].seconds : seconds));
+    const bool decodes_alone = settings->contexts == 1 && strcmp(settings->time, "decode") == 0;
+    printf("units_per_second=%.2f\n", (double) tokens / (decodes_alone ? sessions[0].seconds : seconds));
+}
+
+static void print_peak_resident(void) {
+    struct rusage usage;
+    check(getrusage(RUSAGE_SELF, &usage) == 0, "cannot tell the resident memory");
+    printf("peak_resident=%ld\n", usage.ru_maxrss * 1024);
 }
 
 static void run(const struct settings * settings) {
@@ -148,6 +160,7 @@ static void run(const struct settings * settings) {
     struct session * sessions = run_sessions(&session);
     print_speed(sessions, settings, processor_seconds_now() - start);
     print_reallocations(sessions, settings);
+    print_peak_resident();
     write_results(sessions, settings);
     free(sessions);
     llama_model_free(session.model);
@@ -163,11 +176,16 @@ static bool is_one_of(const char * option, const char * value, const char * firs
 }
 
 int main(int argc, char ** argv) {
-    struct settings settings = { .flash = "on", .cache = "streams", .shift = "on", .repeat = 1, .threads = 1, .contexts = 1 };
+    struct settings settings = { .flash = "on", .cache = "streams", .shift = "on", .repeat = 1, .threads = 1, .contexts = 1,
+                                 .cells = SEQUENCE_CELLS, .cells_type = "f16", .cells_on = "devices", .time = "decode" };
     const struct option_spec options[] = {
         { "--output",  NULL,              0, 0,       &settings.output },
         { "--flash",   NULL,              0, 0,       &settings.flash },
         { "--cache",   NULL,              0, 0,       &settings.cache },
+        { "--cells",      &settings.cells, SEQUENCE_CELLS, 1 << 20, NULL },
+        { "--cells-type", NULL,           0, 0,       &settings.cells_type },
+        { "--cells-on",   NULL,           0, 0,       &settings.cells_on },
+        { "--time",    NULL,              0, 0,       &settings.time },
         { "--shift",   NULL,              0, 0,       &settings.shift },
         { "--rpc",     NULL,              0, 0,       &settings.rpc },
         { "--gpus",    &settings.gpus,    0, 4,       NULL },
@@ -185,7 +203,10 @@ int main(int argc, char ** argv) {
         return EXIT_USAGE;
     }
     if (!is_one_of("--flash", settings.flash, "on", "off") || !is_one_of("--shift", settings.shift, "on", "off")
-        || !is_one_of("--cache", settings.cache, "streams", "unified")) {
+        || !is_one_of("--cache", settings.cache, "streams", "unified")
+        || !is_one_of("--time", settings.time, "decode", "all")
+        || !is_one_of("--cells-type", settings.cells_type, "f16", "q8_0")
+        || !is_one_of("--cells-on", settings.cells_on, "devices", "host")) {
         return EXIT_USAGE;
     }
     run(&settings);

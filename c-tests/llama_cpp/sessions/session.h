@@ -37,6 +37,10 @@ struct settings {
     long long    repeat;
     long long    threads;
     long long    contexts;
+    long long    cells;
+    const char * cells_type;
+    const char * cells_on;
+    const char * time;
 };
 
 struct session {
@@ -67,7 +71,7 @@ static void check(bool good, const char * why) {
 static struct llama_context * new_context(const struct session * session) {
     const struct settings *     settings = session->settings;
     struct llama_context_params params   = llama_context_default_params();
-    params.n_ctx           = SEQUENCES * SEQUENCE_CELLS;
+    params.n_ctx           = SEQUENCES * (uint32_t) settings->cells;
     params.n_seq_max       = SEQUENCES;
     params.n_batch         = MOST_TOKENS;
     params.n_ubatch        = MOST_TOKENS;
@@ -75,6 +79,9 @@ static struct llama_context * new_context(const struct session * session) {
     params.n_threads_batch = (int32_t) settings->threads;
     params.swa_full        = false;
     params.kv_unified      = strcmp(settings->cache, "unified") == 0;
+    params.offload_kqv     = strcmp(settings->cells_on, "devices") == 0;
+    params.type_k          = strcmp(settings->cells_type, "q8_0") == 0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
+    params.type_v          = params.type_k;
     params.flash_attn_type = strcmp(settings->flash, "on") == 0
         ? LLAMA_FLASH_ATTN_TYPE_ENABLED
         : LLAMA_FLASH_ATTN_TYPE_DISABLED;

@@ -16,6 +16,10 @@ use crate::ggml::live::lock::Lock;
 use crate::ggml::live::pages::{clear as clear_pages, is_private_and_anonymous};
 use crate::ggml::live::tensor::TensorRef;
 
+/// Smaller buffers stay as they are. Each page that is taken costs about a microsecond, which the smallest models notice where
+/// they compute, and there is little to save.
+const LEAST_BUFFER: usize = 32 << 20;
+
 /// Smaller ranges are written: the system calls would take longer than they save.
 const LEAST: usize = 1 << 20;
 
@@ -42,7 +46,7 @@ pub unsafe fn take_when_written(buffer: NonNull<ggml_backend_buffer>, buffer_typ
     let (base, size) = runtime.extent(buffer);
     let Ok(size) = usize::try_from(size) else { return };
     let addresses = base.expose_provenance()..base.addr() + size;
-    if !buffer_type.is_plain_cpu() || size < LEAST || !is_private_and_anonymous(&addresses) {
+    if !buffer_type.is_plain_cpu() || size < LEAST_BUFFER || !is_private_and_anonymous(&addresses) {
         return;
     }
     let Some(interface) = BufferInterface::of(runtime) else { return };

@@ -127,8 +127,19 @@ impl Compared<'_> {
             let counts = [without, with].map(|run| run.reallocations);
             self.wrong.push(format!("graphs were refused {} times, and {} times with lastuse", counts[0], counts[1]));
         }
+        self.wrong.extend(self.job.most_resident.and_then(|most| too_much_resident(most, without, with)));
         self.sides[1].counted = with.counted.clone();
     }
+}
+
+/// Returns what is wrong where the peak of resident memory with lastuse is more than `most` of that without.
+fn too_much_resident(most: f64, without: &Run, with: &Run) -> Option<String> {
+    let (Some(before), Some(after)) = (without.peak_resident, with.peak_resident) else {
+        return Some("the program did not print peak_resident=".to_owned());
+    };
+    #[allow(clippy::cast_precision_loss, reason = "a ratio")]
+    let ratio = after as f64 / before as f64;
+    (ratio > most).then(|| format!("at most {after} bytes are resident, {ratio:.3} of {before}; {most} is promised"))
 }
 
 /// Returns where two results differ, if they do.
@@ -161,6 +172,7 @@ pub mod tests {
             arguments: ["-c", "OUT=$0; eval \"$SCRIPT\"", OUTPUT].map(str::to_owned).to_vec(),
             unit: "tokens",
             threads: Threads::One,
+            most_resident: None,
             without: launch(without),
             with: launch(with),
         }
@@ -186,6 +198,21 @@ pub mod tests {
 
     fn wrong(name: &str, with: &str) -> Vec<String> {
         compared(name, [ON_GGML, with], |compared| compared.expect("a comparison").wrong)
+    }
+
+    #[test]
+    fn resident_memory_is_at_most_the_promised_share() {
+        let run = |peak_resident| Run {
+            results: Vec::new(),
+            counted: Counted::default(),
+            units_per_second: 1.0,
+            reallocations: 0,
+            peak_resident,
+        };
+        let wrong = |before, after| too_much_resident(0.5, &run(before), &run(after));
+        assert_eq!(wrong(Some(100), Some(50)), None);
+        assert!(wrong(Some(100), Some(51)).is_some_and(|why| why.contains("51 bytes") && why.contains("of 100")));
+        assert!(wrong(None, Some(1)).is_some() && wrong(Some(1), None).is_some());
     }
 
     #[test]

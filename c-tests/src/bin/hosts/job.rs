@@ -22,6 +22,9 @@ pub struct Job {
     pub unit: &'static str,
     /// The threads that compute.
     pub threads: Threads,
+    /// The peak of resident memory that it may have on lastuse, as a share of that on ggml's own allocator, where less is promised.
+    /// The program prints it as `peak_resident=`.
+    pub most_resident: Option<f64>,
     /// On ggml's own allocator.
     pub without: Launch,
     /// On lastuse.

@@ -104,6 +104,7 @@ impl Programs {
             arguments,
             unit: self.unit,
             threads: Threads::One,
+            most_resident: None,
             without: self.launch(way, false),
             with: self.launch(way, true),
         }

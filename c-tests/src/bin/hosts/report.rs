@@ -94,6 +94,7 @@ mod tests {
             arguments: Vec::new(),
             unit: "tokens",
             threads: Threads::One,
+            most_resident: None,
             without: launch.clone(),
             with: launch,
         }

@@ -58,6 +58,47 @@ const IN_PIPELINE: (&str, &str) = ("2 devices in a pipeline", "--flash on --cach
 /// The models that are used so: attention alone, and a hybrid with experts.
 const SHARED: [&str; 2] = ["llama", "granitehybrid"];
 
+/// Large caches, of which a part is used.
+struct LargeCaches {
+    name: &'static str,
+    arguments: &'static str,
+    models: &'static [&'static str],
+    /// See [`Job::most_resident`].
+    most_resident: f64,
+}
+
+/// Attention alone, sliding windows, and a hybrid with recurrent states.
+const WITH_LARGE_CACHES: &[&str] = &["llama", "gemma3", "granitehybrid"];
+
+/// Pages of caches that are taken on demand are taken where the model computes, and not where caches are made and cleared: the
+/// time of all counts.
+const LARGE_CACHES: [LargeCaches; 4] = [
+    LargeCaches {
+        name: "large caches",
+        arguments: "--flash on --cache streams --cells 32768 --time all",
+        models: WITH_LARGE_CACHES,
+        most_resident: 0.55,
+    },
+    LargeCaches {
+        name: "large caches, q8_0",
+        arguments: "--flash on --cache unified --cells 32768 --cells-type q8_0 --time all",
+        models: WITH_LARGE_CACHES,
+        most_resident: 0.93,
+    },
+    LargeCaches {
+        name: "large caches, no flash attention",
+        arguments: "--flash off --cache unified --cells 8192 --time all",
+        models: &["llama"],
+        most_resident: 0.6,
+    },
+    LargeCaches {
+        name: "large caches, on the host of 2 devices",
+        arguments: "--flash on --cache streams --cells 32768 --cells-on host --gpus 2 --time all",
+        models: &["llama"],
+        most_resident: 0.7,
+    },
+];
+
 impl LlamaHost {
     /// Returns `true` if it counts how often its scheduler has to reserve memory again for a graph.
     fn counts_reallocations(&self) -> bool {
@@ -96,6 +137,11 @@ impl LlamaHost {
                 let shared = SHARED.contains(&model.name).then_some([IN_PARALLEL, IN_PIPELINE]);
                 let uses = USES.into_iter().chain(shared.into_iter().flatten());
                 jobs.extend(uses.map(|used| job(&programs, model, &file, used, way)));
+                let large = LARGE_CACHES.iter().filter(|large| large.models.contains(&model.name));
+                jobs.extend(large.map(|large| Job {
+                    most_resident: Some(large.most_resident),
+                    ..job(&programs, model, &file, (large.name, large.arguments), way)
+                }));
             }
         }
         run_jobs(self.name, &folder, &jobs, options)
