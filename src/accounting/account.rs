@@ -100,6 +100,8 @@ pub struct AccountedBuffer {
     pub asked: Bytes,
     /// Bytes that the buffer has.
     pub bytes: Bytes,
+    /// Bytes of it that are in memory; `None` if that cannot be known, as for devices and mapped files.
+    pub resident: Option<Bytes>,
     /// The use of the requested bytes.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub sums: Sums,

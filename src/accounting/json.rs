@@ -41,7 +41,7 @@ fn write_sums(object: &mut JsonObject<'_>, sums: &Sums) {
 fn write_buffer(object: &mut JsonObject<'_>, buffer: &AccountedBuffer) {
     object.number("id", buffer.id).text("device", &buffer.device).text("buffer_type", &buffer.buffer_type);
     object.text("usage", buffer.usage.name()).value("mapped", buffer.mapped);
-    object.number("asked", buffer.asked).number("bytes", buffer.bytes);
+    object.number("asked", buffer.asked).number("bytes", buffer.bytes).maybe("resident", buffer.resident);
     write_sums(object, &buffer.sums);
 }
 

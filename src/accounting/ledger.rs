@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::placement::Bytes;
 
 use super::account::{AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, Location};
-use super::settled::{HeldBuffer, settled};
+use super::settled::{HeldBuffer, MeasureResident, Measured, settled};
 
 /// The moment that an accounting is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl DeviceRecord {
 /// The buffers of one device at a moment, and the graphs of that moment.
 #[derive(Clone, Debug)]
 struct Past {
-    buffers: Vec<Arc<HeldBuffer>>,
+    buffers: Vec<Measured>,
     graphs: Vec<Arc<AccountedGraph>>,
 }
 
@@ -71,9 +71,15 @@ pub struct Ledger {
     live: HashMap<u64, Arc<HeldBuffer>>,
     graphs: BTreeMap<u64, PlannedGraph>,
     last_id: u64,
+    resident: Option<MeasureResident>,
 }
 
 impl Ledger {
+    /// Creates one that measures how much of the buffers of the host is in memory.
+    pub fn measuring(resident: MeasureResident) -> Self {
+        Self { resident: Some(resident), ..Self::default() }
+    }
+
     /// Returns the position of the device that `key` identifies, which is added if it is new. Devices with the same name
     /// get different ones.
     pub fn device(&mut self, key: usize, facts: &AccountedDevice) -> usize {
@@ -211,14 +217,15 @@ impl Ledger {
         self.graphs.values().map(|planned| Arc::clone(&planned.graph)).collect()
     }
 
-    fn on_device(&self, device: usize) -> Vec<Arc<HeldBuffer>> {
-        self.live.values().filter(|buffer| buffer.device == device).cloned().collect()
+    fn on_device(&self, device: usize) -> Vec<Measured> {
+        let held = self.live.values().filter(|buffer| buffer.device == device);
+        held.map(|buffer| Measured::now(buffer, self.resident)).collect()
     }
 
     /// Returns the accounting of a moment.
     pub fn accounting(&self, moment: Moment) -> Accounting {
         let mut graphs: Vec<Arc<AccountedGraph>> = Vec::new();
-        let mut buffers: Vec<Arc<HeldBuffer>> = Vec::new();
+        let mut buffers: Vec<Measured> = Vec::new();
         for (position, record) in self.devices.iter().enumerate() {
             let past = record.past.as_ref().filter(|_| moment == Moment::Largest);
             let (held, of_moment) = match past {
@@ -233,7 +240,7 @@ impl Ledger {
             buffers.extend(held);
         }
         graphs.sort_by_key(|graph| graph.allocator);
-        buffers.sort_by_key(|buffer| buffer.id);
+        buffers.sort_by_key(|held| held.buffer.id);
         let devices = self.devices.iter().map(|record| record.facts.clone()).collect();
         settled(devices, &buffers, &graphs)
     }

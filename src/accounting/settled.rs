@@ -48,20 +48,40 @@ impl HeldBuffer {
         Span { asked: self.asked, base: self.base, alignment: self.alignment, rest: self.usage.rest() }
     }
 
-    fn accounted(&self, device: &AccountedDevice, sums: Sums) -> AccountedBuffer {
+    /// Returns the addresses of its bytes, if they are memory of the process alone.
+    fn addresses(&self) -> Option<Range<Bytes>> {
+        (self.is_host && !self.is_mapped).then(|| self.base..self.base.saturating_add(self.bytes))
+    }
+
+    fn accounted(&self, device: &AccountedDevice, resident: Option<Bytes>, sums: Sums) -> AccountedBuffer {
         let Self { id, ref buffer_type, usage, is_mapped: mapped, asked, bytes, .. } = *self;
         let (device, buffer_type) = (device.name.clone(), buffer_type.clone());
-        AccountedBuffer { id, device, buffer_type, usage, mapped, asked, bytes, sums }
+        AccountedBuffer { id, device, buffer_type, usage, mapped, asked, bytes, resident, sums }
+    }
+}
+
+/// Returns the bytes at these addresses that are in memory, or `None` if the system does not say.
+pub type MeasureResident = fn(&Range<Bytes>) -> Option<Bytes>;
+
+/// A live buffer at a moment.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    pub buffer: Arc<HeldBuffer>,
+    /// Bytes of it that were in memory.
+    resident: Option<Bytes>,
+}
+
+impl Measured {
+    /// Measures a buffer now.
+    pub fn now(buffer: &Arc<HeldBuffer>, resident: Option<MeasureResident>) -> Self {
+        let resident = resident.zip(buffer.addresses()).and_then(|(resident, addresses)| resident(&addresses));
+        Self { buffer: Arc::clone(buffer), resident }
     }
 }
 
 /// Computes the sums of buffers and devices from the content of graphs and buffers.
-pub fn settled(
-    mut devices: Vec<AccountedDevice>,
-    buffers: &[Arc<HeldBuffer>],
-    graphs: &[Arc<AccountedGraph>],
-) -> Accounting {
-    let mut extents: HashMap<u64, Vec<Extent>> = buffers.iter().map(|buffer| (buffer.id, Vec::new())).collect();
+pub fn settled(mut devices: Vec<AccountedDevice>, buffers: &[Measured], graphs: &[Arc<AccountedGraph>]) -> Accounting {
+    let mut extents: HashMap<u64, Vec<Extent>> = buffers.iter().map(|held| (held.buffer.id, Vec::new())).collect();
     let mut read: HashSet<(u64, Bytes)> = HashSet::new();
     let mut graphs: Vec<AccountedGraph> = graphs.iter().map(|graph| AccountedGraph::clone(graph)).collect();
     mark_caches(&mut graphs);
@@ -78,7 +98,7 @@ pub fn settled(
     }
     let mut unread = Vec::new();
     let mut settled = Vec::new();
-    for held in buffers {
+    for Measured { buffer: held, resident } in buffers {
         let extents = extents.entry(held.id).or_default();
         for tensor in held.contents.values() {
             let is_unread = |at: &Location| !read.contains(&(held.id, at.offset));
@@ -89,7 +109,7 @@ pub fn settled(
         }
         let sums = sums(&held.span(), extents);
         devices[held.device].sums.add(&sums);
-        settled.push(held.accounted(&devices[held.device], sums));
+        settled.push(held.accounted(&devices[held.device], *resident, sums));
     }
     Accounting { devices, buffers: settled, graphs, unread, ..Accounting::default() }
 }

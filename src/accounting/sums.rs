@@ -77,7 +77,8 @@ impl Sums {
         }
     }
 
-    fn part(&mut self, class: MemoryClass) -> &mut Bytes {
+    /// Returns the bytes of a class, to be changed.
+    pub fn part(&mut self, class: MemoryClass) -> &mut Bytes {
         match class {
             MemoryClass::Weights => &mut self.weights,
             MemoryClass::Cache => &mut self.kv,

@@ -293,3 +293,27 @@ fn found_buffers_keep_what_was_noted_when_they_were_allocated() {
     let found = ledger.accounting(Moment::Now).buffers;
     assert_eq!((found[0].id, found[0].asked, found[0].mapped), (2, 64, false));
 }
+
+#[test]
+fn resident_bytes_are_those_of_the_moment() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static IN_MEMORY: AtomicU64 = AtomicU64::new(100);
+    let mut ledger = Ledger::measuring(|addresses| {
+        assert_eq!(addresses.end - addresses.start, 256);
+        Some(IN_MEMORY.load(Ordering::Relaxed))
+    });
+    let facts = |name: &str| AccountedDevice { name: name.to_owned(), ..AccountedDevice::default() };
+    assert_eq!([ledger.device(1, &facts("CPU")), ledger.device(2, &facts("GPU"))], [0, 1]);
+    ledger.add(1, held(0, 256, 4096, BufferUsage::Any), true);
+    ledger.add(2, HeldBuffer { is_mapped: true, ..held(0, 64, 8192, BufferUsage::Any) }, true);
+    ledger.add(3, held(1, 256, 4096, BufferUsage::Any), true);
+    let resident = |ledger: &Ledger, moment| -> Vec<_> {
+        ledger.accounting(moment).buffers.iter().map(|buffer| buffer.resident).collect()
+    };
+    assert_eq!(resident(&ledger, Moment::Now), [Some(100), None, None]);
+    IN_MEMORY.store(200, Ordering::Relaxed);
+    ledger.remove(1);
+    IN_MEMORY.store(0, Ordering::Relaxed);
+    assert_eq!(resident(&ledger, Moment::Largest), [Some(200), None, None]);
+    assert_eq!(resident(&ledger, Moment::Now), [None, None]);
+}

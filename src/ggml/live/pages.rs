@@ -83,15 +83,15 @@ impl Mapping {
 }
 
 /// Returns the bytes of the pages at these addresses that are in memory. `None` if the system does not say.
-#[cfg(test)]
-fn resident(addresses: &Range<usize>) -> Option<usize> {
+pub fn resident(addresses: &Range<usize>) -> Option<usize> {
     let page = page();
     let start = addresses.start / page * page;
     let mut states = vec![0u8; addresses.end.saturating_sub(start).div_ceil(page)];
     let length = states.len() * page;
     // SAFETY: one byte for each page is written; the call fails where nothing is mapped.
     let status = unsafe { libc::mincore(std::ptr::with_exposed_provenance_mut(start), length, states.as_mut_ptr()) };
-    (status == 0).then(|| states.iter().filter(|&&state| state & 1 != 0).count() * page)
+    let resident = states.iter().filter(|&&state| state & 1 != 0).count() * page;
+    (status == 0).then(|| resident.min(addresses.len()))
 }
 
 #[cfg(test)]

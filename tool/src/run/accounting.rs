@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::formats::read_accounting;
 use crate::launch::NotStarted;
 use crate::output::{Output, by_ending};
-use crate::report::accounting::{accounting_summary, accounting_text, devices_in_mib};
+use crate::report::accounting::{accounting_summary, accounting_text, devices_in_mib, resident};
 
 /// The files that the processes of a program write at their ends.
 pub struct Accountings {
@@ -85,14 +85,17 @@ pub fn devices(all: &[Written]) -> String {
 
 /// Returns the memory of the devices of the processes, in bytes.
 pub fn sums(all: &[Written]) -> Vec<Value> {
-    let of_device = |process: u32, device: &AccountedDevice| {
+    let of_device = |accounting: &Accounting, device: &AccountedDevice| {
         let Sums { weights, kv, compute, other, rounding } = device.sums;
-        json!({ "process": process, "name": device.name, "weights": weights, "kv": kv, "compute": compute,
-            "other": other, "rounding": rounding, "total": device.sums.total() })
+        let resident = resident(accounting, device).map(|it| {
+            json!({ "weights": it.weights, "kv": it.kv, "compute": it.compute, "other": it.other, "total": it.total() })
+        });
+        json!({ "process": accounting.process, "name": device.name, "weights": weights, "kv": kv, "compute": compute,
+            "other": other, "rounding": rounding, "total": device.sums.total(), "resident": resident })
     };
     let of_process = |written: &Written| {
-        let Accounting { process, devices, .. } = &written.accounting;
-        devices.iter().map(|device| of_device(*process, device)).collect::<Vec<_>>()
+        let accounting = &written.accounting;
+        accounting.devices.iter().map(|device| of_device(accounting, device)).collect::<Vec<_>>()
     };
     all.iter().flat_map(of_process).collect()
 }

@@ -53,7 +53,7 @@ executable, 127 there is no such program.";
 /// buffer of each allocator: its bytes, the lower bound, the bytes with ggml-alloc, the ratio lastuse / ggml-alloc (lower is
 /// better), the part that is saved, the number of plans, and the microseconds that planning took. Lines follow with the graphs
 /// that each allocator has planned, and what verification has checked. A second table has what each device held when it held
-/// the most: weights, caches (kv), compute buffers, other buffers, and rounding.
+/// the most: weights, caches (kv), compute buffers, other buffers, and rounding; below it, how much of the host's was resident.
 ///
 /// With --accounting two more tables have these to the byte, with the memory that the device reported as free, and each
 /// buffer. The file that --accounting names gets a page with pictures of the graphs and all tensors, or, by its ending, the
@@ -62,7 +62,7 @@ executable, 127 there is no such program.";
 #[command(after_help = format!("{EXAMPLES}\n\nEnvironment:\n{}\n\n{EXIT_CODES}", variables()))]
 pub struct Arguments {
     /// Use ggml-alloc: lastuse forwards every call, and only reports.
-    #[arg(long, conflicts_with_all = ["capture", "accounting", "explain", "verify", "rules", "effort", "reorder", "budget", "retain", "dump"])]
+    #[arg(long, conflicts_with_all = ["capture", "accounting", "explain", "verify", "rules", "effort", "reorder", "budget", "retain", "dump", "on_demand"])]
     off: bool,
 
     /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them
@@ -116,6 +116,11 @@ pub struct Arguments {
     /// The work limit of the search for a smaller placement, as in "lastuse plan".
     #[arg(long, value_name = "UNITS")]
     effort: Option<u64>,
+
+    /// What takes memory when it is used, not when it is made: "caches", the default, "compute" (buffers), "all" or "off".
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          value_parser = ["caches", "compute", "all", "off"])]
+    on_demand: Option<String>,
 
     /// Print JSON instead of the table.
     #[arg(long)]
@@ -256,6 +261,7 @@ impl Arguments {
         set("LASTUSE_EFFORT", self.effort.map(|units| units.to_string()));
         set("LASTUSE_REORDER", self.reorder.then(|| "on".to_owned()));
         set("LASTUSE_BUDGET", self.budget.map(|bytes| bytes.to_string()));
+        set("LASTUSE_ON_DEMAND", self.on_demand.clone());
         set("LASTUSE_RETAIN", requests.retain.clone());
         if let Some(captures) = &requests.captures {
             command.env("LASTUSE_CAPTURE", &captures.names);

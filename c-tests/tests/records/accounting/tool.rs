@@ -125,6 +125,32 @@ fn language_model_keeps_its_results_and_its_weights_are_counted() {
     assert!(text.contains("<details id=\"devices\">") && text.contains("<td>weights</td>"), "the page has the devices");
 }
 
+/// A cache takes memory for the cells that are used, which is reported although all is freed before the program exits.
+#[test]
+fn resident_bytes_are_reported_beside_reserved_ones() {
+    let ggml = support::ggml(Package::LlamaCpp);
+    let program = support::build("large-cache", "tests/records/accounting/large_cache.c", &ggml, Linked::SharedGgml);
+    let report = |arguments: &[&str]| -> (String, Value) {
+        let output = run(&[&["run", "--accounting", "--json"], arguments, &[path_of(&program)]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", tool::stderr(&output));
+        (tool::stdout(&output).to_owned(), serde_json::from_str(tool::stderr(&output)).expect("JSON"))
+    };
+    let (printed, on_demand) = report(&[]);
+    let (cache, used) = (number(&printed, "cache"), number(&printed, "used"));
+    let kv = |report: &Value| bytes(&report["devices"][0]["resident"]["kv"]);
+    assert_eq!(bytes(&on_demand["devices"][0]["kv"]), cache, "{on_demand}");
+    assert!((used..=used + used / 10 + (64 << 10)).contains(&kv(&on_demand)), "{on_demand}");
+    let (_, as_ggml) = report(&["--on-demand=off"]);
+    assert!(kv(&as_ggml) >= cache, "{as_ggml}");
+    let buffers = accounting_of(&on_demand)["buffers"].as_array().expect("a list");
+    assert!(buffers.iter().any(|buffer| bytes(&buffer["resident"]) == kv(&on_demand)), "{buffers:?}");
+    let text = run(&["run", path_of(&program)]);
+    let rows: Vec<&str> = tool::stderr(&text).lines().skip_while(|line| !line.starts_with("device, MiB")).collect();
+    assert!(
+        matches!(rows[..], [_, cpu, resident, ..] if cpu.starts_with("CPU ") && resident.starts_with("  resident "))
+    );
+}
+
 #[test]
 fn tables_are_printed_and_files_follow_their_endings() {
     let program = own_buffers(Package::LlamaCpp, "-forms");

@@ -10,6 +10,7 @@ use crate::accounting::{HeldBuffer, Ledger, Moment};
 use crate::ggml::environment::Switch;
 use crate::ggml::live::buffer_ref::{BufferListener, BufferRef, OwnedBuffer, for_each_owned, listen};
 use crate::ggml::live::lock::Lock;
+use crate::ggml::live::pages::resident;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::version::SIGNATURE;
@@ -32,7 +33,7 @@ pub struct Recorder {
 }
 
 /// What is recorded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Recording {
     ledger: Ledger,
     /// Written at the end of the process, if there is one.
@@ -73,8 +74,8 @@ impl Recorder {
         let is_on = |path: &OsStr| path.to_str().is_some_and(|word| word.parse() == Ok(Switch::On));
         let recording = match path {
             None => None,
-            Some(path) if is_on(path) => Some(Recording::default()),
-            Some(path) => Some(Recording { file: Some(AccountingFile::new(Path::new(path))?), ..Recording::default() }),
+            Some(path) if is_on(path) => Some(Recording::new(None)),
+            Some(path) => Some(Recording::new(Some(AccountingFile::new(Path::new(path))?))),
         };
         let is_recording = recording.is_some();
         *self.state.lock() = recording;
@@ -230,6 +231,14 @@ impl Recorder {
 }
 
 impl Recording {
+    fn new(file: Option<AccountingFile>) -> Self {
+        let ledger = Ledger::measuring(|addresses| {
+            let [start, end] = [addresses.start, addresses.end].map(usize::try_from);
+            Some(resident(&(start.ok()?..end.ok()?))? as Bytes)
+        });
+        Self { ledger, file, sees_program: false, ggml: String::new() }
+    }
+
     fn json(&self, moment: Moment) -> String {
         let mut accounting = self.ledger.accounting(moment);
         (accounting.process, accounting.ggml) = (std::process::id(), self.ggml.clone());

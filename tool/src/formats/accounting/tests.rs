@@ -49,6 +49,7 @@ fn example() -> Accounting {
             mapped: true,
             asked: 15,
             bytes: 16,
+            resident: Some(64),
             sums,
         }],
         graphs: vec![AccountedGraph { allocator: 1, leafs: 1, nodes: 1, tensors: vec![weight.clone(), view] }],

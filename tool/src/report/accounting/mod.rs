@@ -5,7 +5,7 @@ mod grid;
 mod tests;
 
 use grid::{Cell, Grid};
-use lastuse::accounting::{AccountedDevice, AccountedTensor, Accounting, MemoryClass, Sums};
+use lastuse::accounting::{AccountedBuffer, AccountedDevice, AccountedTensor, Accounting, MemoryClass, Sums};
 use lastuse::placement::Bytes;
 
 use super::sizes::{as_float, mib};
@@ -16,6 +16,22 @@ const PARTS: [&str; 6] = ["weights", "kv", "compute", "other", "rounding", "tota
 /// Weights, KV, compute, other, rounding, total.
 fn parts(sums: &Sums) -> [Bytes; 6] {
     [sums.weights, sums.kv, sums.compute, sums.other, sums.rounding, sums.total()]
+}
+
+/// Returns the bytes of a device that are in memory, as far as that is known; those of a buffer have the class that most of it has.
+/// `None` if it is known of no buffer.
+pub fn resident(accounting: &Accounting, device: &AccountedDevice) -> Option<Sums> {
+    let of_device = accounting.buffers.iter().filter(|buffer| buffer.device == device.name);
+    let of_buffer = |buffer: &AccountedBuffer| {
+        let class = MemoryClass::ALL.into_iter().max_by_key(|&class| buffer.sums.of(class))?;
+        let mut sums = Sums::default();
+        *sums.part(class) = buffer.resident?;
+        Some(sums)
+    };
+    of_device.filter_map(of_buffer).reduce(|mut all, sums| {
+        all.add(&sums);
+        all
+    })
 }
 
 /// Formats the devices and the buffers as text.
@@ -42,7 +58,12 @@ pub fn devices_in_mib(accounting: &Accounting) -> String {
         let sizes = parts(sums).map(|bytes| Cell::new(&mib(bytes)));
         table.add([Cell::new(name)].into_iter().chain(sizes).chain([Cell::bytes(sums.total())]));
     };
-    accounting.devices.iter().for_each(|device| add(&device.name, &device.sums));
+    for device in &accounting.devices {
+        add(&device.name, &device.sums);
+        if let Some(sums) = resident(accounting, device) {
+            add("  resident", &sums);
+        }
+    }
     if accounting.devices.len() > 1 {
         add("all", &accounting.sums());
     }
@@ -66,11 +87,12 @@ fn devices(accounting: &Accounting, with_all: bool) -> Grid {
 }
 
 fn buffers(accounting: &Accounting) -> Grid {
-    let mut table = Grid::new(&["buffer", "device", "type", "usage"], &PARTS);
+    let mut table = Grid::new(&["buffer", "device", "type", "usage"], &[&PARTS[..], &["resident"]].concat());
     for buffer in &accounting.buffers {
         let usage = if buffer.mapped { "mapped" } else { buffer.usage.name() };
         let names = [&buffer.id.to_string(), &buffer.device, &buffer.buffer_type, usage].map(Cell::new);
-        table.add(names.into_iter().chain(parts(&buffer.sums).map(Cell::bytes)));
+        let resident = buffer.resident.map_or_else(|| Cell::new("-"), Cell::bytes);
+        table.add(names.into_iter().chain(parts(&buffer.sums).map(Cell::bytes)).chain([resident]));
     }
     table
 }

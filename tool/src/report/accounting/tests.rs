@@ -5,7 +5,7 @@ use lastuse::accounting::{
     Steps, Sums,
 };
 
-use super::{accounting_html, accounting_summary, accounting_text};
+use super::{accounting_html, accounting_summary, accounting_text, devices_in_mib, resident};
 
 const DEVICES: [&str; 2] = ["CPU", "GPU0"];
 
@@ -44,6 +44,7 @@ fn example() -> Accounting {
         mapped,
         asked: sums[device].total(),
         bytes: sums[device].total(),
+        resident: (!mapped).then_some(64),
         sums: sums[device],
     };
     let view = AccountedTensor {
@@ -84,14 +85,19 @@ CPU        4000   0        0      0        96   4096     -
 GPU0          0   0      300      0         0    300   100
 all        4000   0      300      0        96   4396
 
-buffer  device  type  usage    weights  kv  compute  other  rounding  total
-1       CPU     CPU   mapped      4000   0        0      0        96   4096
-2       GPU0    CPU   weights        0   0      300      0         0    300
+buffer  device  type  usage    weights  kv  compute  other  rounding  total  resident
+1       CPU     CPU   mapped      4000   0        0      0        96   4096         -
+2       GPU0    CPU   weights        0   0      300      0         0    300        64
 ";
     assert_eq!(accounting_summary(&example()), expected);
     let text = accounting_text(&example());
     assert!(text.starts_with(expected), "{text}");
     assert!(text.contains("\ntensors that no graph has\n"), "{text}");
+    let in_mib = devices_in_mib(&example());
+    let rows: Vec<Vec<&str>> = in_mib.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), ["device,", "CPU", "GPU0", "resident", "all"]);
+    assert_eq!(rows[3].last(), Some(&"64"), "{in_mib}");
+    assert_eq!(resident(&example(), &example().devices[1]).map(|sums| sums.compute), Some(64));
     assert_eq!(accounting_summary(&Accounting::default()), "no buffers were recorded\n");
 }
 
