@@ -281,6 +281,27 @@ CASE(trimmed_allocators_keep_what_the_latest_graph_needs) {
     free_model(&model);
 }
 
+CASE(all_allocators_of_a_process_are_trimmed) {
+    struct model         model     = new_model();
+    ggml_backend_sched_t scheds[2] = { new_sched(&model, PROMPT), new_sched(&model, PROMPT) };
+    ggml_gallocr_t       unused    = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    ggml_backend_buffer_t buffers[2];
+    for (int i = 0; i < 2; i++) {
+        buffers[i] = compute(&model, scheds[i], PROMPT, 1);
+        compute(&model, scheds[i], 1, 2);
+        check_kept(buffers[i]);
+    }
+    CHECK(lastuse_gallocr_trim(NULL), "%s", lastuse_last_error());
+    for (int i = 0; i < 2; i++) {
+        check_given_back(&model, buffers[i]);
+        compute(&model, scheds[i], PROMPT, 3);
+        ggml_backend_sched_free(scheds[i]);
+    }
+    ggml_gallocr_free(unused);
+    CHECK(lastuse_gallocr_trim(NULL), "%s", lastuse_last_error());
+    free_model(&model);
+}
+
 CASE(allocators_without_memory_are_trimmed) {
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(lastuse_gallocr_trim(galloc), "%s", lastuse_last_error());

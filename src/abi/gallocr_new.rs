@@ -1,10 +1,11 @@
 //! `ggml_gallocr_new*` and `ggml_gallocr_free`: allocators, made by lastuse or by ggml.
 
+use std::collections::BTreeSet;
 use std::ffi::c_int;
 
 use crate::ggml::{
-    Allocator, BufferType, GallocFactory, Ggml, Runtime, forward_to, galloc_factory, note_reached, original_events,
-    register_forwarded, unregister_forwarded,
+    Allocator, BufferType, GallocFactory, Ggml, Lock, Runtime, forward_to, galloc_factory, note_reached,
+    original_events, register_forwarded, unregister_forwarded,
 };
 use crate::ggml::{ggml_backend_buffer_type, ggml_gallocr};
 
@@ -83,8 +84,11 @@ pub unsafe extern "C" fn ggml_gallocr_free(galloc: *mut ggml_gallocr) {
                 // SAFETY: ggml's function takes what the caller passes.
                 unsafe { (original.gallocr_free)(galloc) };
             }
-            // SAFETY: boxed by `new_allocator`, and freed once.
-            GraphAllocator::Lastuse(allocator) => drop(unsafe { Box::from_raw(allocator) }),
+            GraphAllocator::Lastuse(allocator) => {
+                LIVE.lock().remove(&galloc.addr());
+                // SAFETY: boxed by `new_allocator`, and freed once.
+                drop(unsafe { Box::from_raw(allocator) });
+            }
         }
     });
 }
@@ -126,5 +130,15 @@ unsafe fn new_allocator(
     if is_direct {
         allocator.note_direct_use();
     }
-    Box::into_raw(allocator).cast()
+    let galloc: *mut ggml_gallocr = Box::into_raw(allocator).cast();
+    LIVE.lock().insert(galloc.expose_provenance());
+    galloc
+}
+
+/// The addresses of lastuse's allocators.
+static LIVE: Lock<BTreeSet<usize>> = Lock::new(BTreeSet::new());
+
+/// Returns all allocators of lastuse in this process.
+pub(super) fn live_allocators() -> Vec<*mut ggml_gallocr> {
+    LIVE.lock().iter().map(|&address| std::ptr::with_exposed_provenance_mut(address)).collect()
 }

@@ -7,6 +7,7 @@ use crate::ggml::{AllocatorSetting, captures, check_enabled, ggml_gallocr, set, 
 
 use super::c_types::sized_struct;
 use super::call::{abort_on_panic, call, last_error, set_last_error};
+use super::gallocr_new::live_allocators;
 
 /// Returns the version of lastuse, "major.minor.patch". The string is static: the caller does not free it.
 #[unsafe(no_mangle)]
@@ -136,19 +137,22 @@ pub unsafe extern "C" fn lastuse_gallocr_set(
 }
 
 /// Gives back the memory of an allocator that its latest graph does not need: pages of the CPU's own buffers, whose addresses
-/// stay, and memory of other buffer types at the next reservation. Plans stay, and larger graphs take memory again. Returns
-/// false if lastuse has not created galloc.
+/// stay, and memory of other buffer types at the next reservation. Plans stay, and larger graphs take memory again. NULL is all
+/// allocators of the process, those of schedulers included. Returns false if lastuse has not created galloc.
 ///
 /// # Safety
-/// `galloc` is a live allocator that no other thread uses. No graph is being computed in its buffers, and none but the one that
-/// was allocated last is computed or read before it is allocated again.
+/// `galloc` is a live allocator, or NULL. No other thread uses it, or any if it is NULL. No graph is being computed in its
+/// buffers, and none but the one that was allocated last is computed or read before it is allocated again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_gallocr_trim(galloc: *mut ggml_gallocr) -> bool {
     call("lastuse_gallocr_trim", |call| {
-        // SAFETY: NULL, or live and of this thread: see "# Safety".
-        let allocator = unsafe { call.allocator(galloc) }?;
-        // SAFETY: only the graph allocated last is used: see "# Safety".
-        unsafe { allocator.trim() };
+        let all = if galloc.is_null() { live_allocators() } else { vec![galloc] };
+        for galloc in all {
+            // SAFETY: live and used by no other thread: see "# Safety".
+            let allocator = unsafe { call.allocator(galloc) }?;
+            // SAFETY: only the graph allocated last is used: see "# Safety".
+            unsafe { allocator.trim() };
+        }
         Ok(true)
     })
 }

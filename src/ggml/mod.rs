@@ -59,6 +59,7 @@ pub use extensions::tiling::{TilingRequest, tile_graph};
 pub use linking::original::{Original, ggml_gallocr};
 pub use live::buffer_ref::BufferRef;
 pub use live::buffers::BufferType;
+pub use live::lock::Lock;
 pub use live::runtime::Runtime;
 pub use live::tensor::{GraphRef, TensorRef};
 pub use log::{abort, log_error, set_current_ggml};
