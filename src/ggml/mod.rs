@@ -12,7 +12,7 @@
 //! 4. The graph is planned to a [`crate::graph::GraphPlan`] (`allocator::planner`), which is cached, and its
 //!    chunks are allocated.
 //! 5. For `ggml_gallocr_alloc_graph`, the locations in the plan become addresses, which are written to the tensors
-//!    (`allocator::assign`).
+//!    (`allocator::plan_cache::assignments`).
 //!
 //! The modules below are in order of use: each uses only those before it.
 
@@ -37,7 +37,7 @@ mod steps;
 mod offload;
 
 pub use allocator::Allocator;
-pub use allocator::measure::{Need, measure};
+pub use allocator::inspect::{Need, measure};
 pub use bindings::{
     ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_backend_sched, ggml_cgraph, ggml_context,
     ggml_tallocr, ggml_tensor,

@@ -1,4 +1,4 @@
-//! Why an allocator refuses a request.
+//! Why an allocator refuses a request, or does not follow one.
 
 use std::fmt;
 
@@ -132,6 +132,47 @@ impl From<Refusal> for NotMeasured {
         match refusal {
             Refusal::NoMemory { buffer, size } => Self::TooLarge { buffer, size },
             other => Self::Refused(other),
+        }
+    }
+}
+
+/// Why a call about a retained tensor has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotRetained {
+    /// The tensor that is to end the retention is computed by no operation.
+    NoNode {
+        /// Its name.
+        tensor: String,
+    },
+    /// Only parts of the tensor are computed.
+    Tiled {
+        /// Its name.
+        tensor: String,
+    },
+    /// The tensor to release is not registered.
+    NotRegistered {
+        /// Its name.
+        tensor: String,
+    },
+}
+
+impl fmt::Display for NotRetained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoNode { tensor } => write!(
+                f,
+                "node {tensor:?} is computed by no operation, so it never runs: pass a node of the graph, or call \
+                 lastuse_tensor_retain"
+            ),
+            Self::Tiled { tensor } => write!(
+                f,
+                "only tiles of {tensor:?} are computed since its graph was changed by lastuse_graph_tile: retain it before"
+            ),
+            Self::NotRegistered { tensor } => write!(
+                f,
+                "{tensor:?} is not retained by lastuse_tensor_retain on this allocator; \
+                 names are released by lastuse_set(\"retain\", ...)"
+            ),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Which tensors of live graphs are retained: those that the program has registered, and those whose names match a
-//! pattern.
+//! Which tensors of live graphs are retained: those that the program has registered for an allocator, and those whose names
+//! match a pattern of the process.
 //!
 //! Uses live tensors only. A registration outlives its tensor: programs rebuild their graph for every token, usually in
 //! the same memory. So it holds what identifies the tensor, and addresses as numbers, which are never followed.
@@ -7,36 +7,46 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::graph::{Graph, NamePattern, Retained, TensorId};
+use crate::graph::{Graph, NamePattern, Op, Retained, TensorId};
 
 use crate::ggml::live::lock::Lock;
+use crate::ggml::live::operations::Operations;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
+use crate::ggml::refusal::NotRetained;
 
 /// The registrations of all allocators, by the number of the allocator, for passes that change a graph before it is known
 /// which allocator it goes to.
 static REGISTERED: Lock<Vec<(u64, usize, Identity)>> = Lock::new(Vec::new());
 
+/// How often the names of tensors that the process retains have changed.
+static NAME_CHANGES: AtomicU64 = AtomicU64::new(0);
+
+/// Notes that the names of tensors that the process retains have changed: allocators follow them.
+pub fn note_names_changed() {
+    NAME_CHANGES.fetch_add(1, Ordering::Release);
+}
+
 /// The tensors that one allocator has registered.
 #[derive(Debug)]
-pub struct Registrations {
+struct Registrations {
     allocator: u64,
 }
 
 impl Registrations {
     /// Returns those of a new allocator.
-    pub fn none() -> Self {
+    fn none() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self { allocator: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 
     /// Adds a tensor.
-    pub fn add(&self, tensor: TensorRef<'_>) {
+    fn add(&self, tensor: TensorRef<'_>) {
         self.remove(tensor);
         REGISTERED.lock().push((self.allocator, tensor.address(), Identity::of(tensor)));
     }
 
     /// Removes a tensor.
-    pub fn remove(&self, tensor: TensorRef<'_>) {
+    fn remove(&self, tensor: TensorRef<'_>) {
         REGISTERED.lock().retain(|&(allocator, address, _)| (allocator, address) != (self.allocator, tensor.address()));
     }
 }
@@ -194,4 +204,91 @@ pub fn retain_at(positions: &[RetainedAt], graph: &mut Graph) {
     let is_planned = |retained: &Retained| !graph.tensor(graph.root(retained.tensor)).external;
     let retention = positions.iter().filter_map(retained).filter(is_planned).collect();
     graph.set_retention(retention);
+}
+
+/// The tensors that an allocator retains. Plans are remembered with the tensors that they retain, so no change drops
+/// them.
+#[derive(Debug)]
+pub struct AllocatorRetention {
+    live: LiveRetention,
+    registrations: Registrations,
+    /// Returns the names of tensors that the process retains.
+    names: fn() -> NamePattern,
+    /// [`NAME_CHANGES`] when the names were taken.
+    changes: u64,
+}
+
+impl AllocatorRetention {
+    /// Retains the tensors with these names, also when they change.
+    pub fn new(names: fn() -> NamePattern) -> Self {
+        // Before the names: a change in between is then followed by the next call.
+        let changes = NAME_CHANGES.load(Ordering::Acquire);
+        Self { live: LiveRetention::of_names(names()), registrations: Registrations::none(), names, changes }
+    }
+
+    /// Returns the retained tensors.
+    #[inline]
+    pub fn current(&mut self) -> &LiveRetention {
+        if NAME_CHANGES.load(Ordering::Acquire) != self.changes {
+            self.follow();
+        }
+        &self.live
+    }
+
+    /// Returns a copy of the retained tensors.
+    pub fn to_current(&self) -> LiveRetention {
+        let mut live = self.live.clone();
+        live.set_names((self.names)());
+        live
+    }
+
+    #[cold]
+    fn follow(&mut self) {
+        self.changes = NAME_CHANGES.load(Ordering::Acquire);
+        self.live.set_names((self.names)());
+    }
+
+    /// Retains a tensor in future plans, to the end of the graph.
+    ///
+    /// # Errors
+    /// [`NotRetained::Tiled`] if no node computes it any more.
+    pub fn retain(&mut self, tensor: TensorRef<'_>) -> Result<(), NotRetained> {
+        self.register(tensor, None)
+    }
+
+    /// Retains a tensor in future plans, until `node` has run.
+    ///
+    /// # Errors
+    /// [`NotRetained::NoNode`] if no operation computes `node`, [`NotRetained::Tiled`] if none computes the tensor.
+    pub fn retain_until(
+        &mut self,
+        operations: &Operations,
+        tensor: TensorRef<'_>,
+        node: TensorRef<'_>,
+    ) -> Result<(), NotRetained> {
+        let is_marker = operations.op(node.op()) == Op::None;
+        if is_marker && node.sources().next().is_none() {
+            return Err(NotRetained::NoNode { tensor: node.name() });
+        }
+        self.register(tensor, Some(node))
+    }
+
+    fn register(&mut self, tensor: TensorRef<'_>, until: Option<TensorRef<'_>>) -> Result<(), NotRetained> {
+        if tensor.is_replaced_by_tiles() {
+            return Err(NotRetained::Tiled { tensor: tensor.name() });
+        }
+        self.live.register(tensor, until);
+        self.registrations.add(tensor);
+        Ok(())
+    }
+
+    /// Ends [`AllocatorRetention::retain`] and [`AllocatorRetention::retain_until`] for future plans.
+    ///
+    /// # Errors
+    /// [`NotRetained::NotRegistered`] if the tensor is retained by neither.
+    pub fn release(&mut self, tensor: TensorRef<'_>) -> Result<(), NotRetained> {
+        let found = self.live.release(tensor);
+        self.registrations.remove(tensor);
+        found.then_some(()).ok_or_else(|| NotRetained::NotRegistered { tensor: tensor.name() })
+    }
 }

@@ -46,6 +46,11 @@ impl Device {
         }
     }
 
+    /// Returns `true` if its backend is known to run some sequences of nodes as one kernel only where their addresses allow it.
+    pub fn fuses_by_address(self) -> bool {
+        matches!(self, Self::Vulkan | Self::Cuda)
+    }
+
     /// Returns the rules in force where a user sets none, in allocators of schedulers: all that are known to be correct
     /// there.
     pub fn default_rules(self) -> Rules {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::placement::{Bytes, Effort};
 
-use super::kernels::{KernelCosts, Kernels, costs_at, prefer_cheaper};
+use super::kernels::{DeviceFacts, KernelCosts, Kernels, costs_at, prefer_cheaper};
 use super::order::{self, Hazards, Reordering, reorder};
 use super::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, recompute_exactly, work_of};
 use super::tiling::{self, Known, NotTiled, TileKind, TiledGraph, TilingLimits};
@@ -159,24 +159,18 @@ impl Snapshot {
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let sizes: &mut dyn Sizes = &mut |id, buffer| self.size(id, buffer);
         let mut plan = super::plan(&self.graph, buffers, requests, sizes, &mut Workspace::default())?;
-        for buffer in (0..).take(self.buffers.len()) {
-            if let Some(kernels) = self.kernels(buffer) {
-                prefer_cheaper(&mut plan, &self.graph, buffer, &kernels, &|id| self.tensors[id as usize].nbytes);
-            }
-        }
+        let facts = DeviceFacts { desc: &|id| self.desc(id), nbytes: &|id| self.tensors[id as usize].nbytes };
+        prefer_cheaper(&mut plan, &self.graph, requests, &|buffer| self.device(buffer), facts);
         Ok(plan)
     }
 
-    /// Returns what matters for kernels in `buffer`, if its device is known by the name of the buffer.
-    fn kernels(&self, buffer: BufferIndex) -> Option<Kernels> {
-        let BufferInfo { name, alignment, .. } = &self.buffers[buffer as usize];
-        if !Kernels::matter_on(Device::named(name)) {
-            return None;
-        }
-        let (leafs, nodes) = self.requested_buffers();
-        let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let desc = |id: TensorId| Arc::clone(&self.tensors[id as usize].desc);
-        Kernels::find(&self.graph, requests, (buffer, Device::named(name), *alignment), &desc)
+    /// Returns the device of a buffer, as far as its name tells.
+    fn device(&self, buffer: BufferIndex) -> Device {
+        Device::named(&self.buffers[buffer as usize].name)
+    }
+
+    fn desc(&self, id: TensorId) -> Arc<str> {
+        Arc::clone(&self.tensors[id as usize].desc)
     }
 
     /// Returns what addresses cost the device of `buffer`, for each function that returns those of roots; `None` where
@@ -186,7 +180,10 @@ impl Snapshot {
         buffer: BufferIndex,
         addresses: [&dyn Fn(TensorId) -> Option<Address>; N],
     ) -> Option<[KernelCosts; N]> {
-        let kernels = self.kernels(buffer)?;
+        let (leafs, nodes) = self.requested_buffers();
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let on = (buffer, self.device(buffer), self.buffers[buffer as usize].alignment);
+        let kernels = Kernels::find(&self.graph, requests, on, &|id| self.desc(id))?;
         let nbytes = |id: TensorId| self.tensors[id as usize].nbytes;
         Some(addresses.map(|address| costs_at(&kernels, &self.graph, &nbytes, address)))
     }

@@ -15,7 +15,7 @@ use crate::graph::{Flags, GraphPlan, TensorId, shape_label};
 use crate::placement::Bytes;
 
 use super::chunks::Chunks;
-use super::types::BufferTypes;
+use super::planner::BufferTypes;
 
 /// The decision for a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

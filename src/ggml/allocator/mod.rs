@@ -3,58 +3,41 @@
 //!
 //! `ggml_gallocr_reserve_n` calls [`Allocator::reserve`], `ggml_gallocr_alloc_graph` calls [`Allocator::allocate`]. Before
 //! either, [`passes`] may change the graph, where the program's user asks for it. Then [`serve`] searches the [`plan_cache`]
-//! for a plan; if there is none, the [`planner`] reads and plans the graph with the tensors to retain ([`retention`]) for the
-//! buffers ([`types`]), and the plan is cached. [`chunks`] of memory are allocated, [`assign`] writes addresses into tensors.
-//! Memory that later graphs do not need is given back ([`on_demand`]).
-//! After that, [`activity`] reports the work, also to the accounting of the process.
+//! for a plan; if there is none, the [`planner`] reads and plans the graph, and the plan is cached. [`chunks`] of memory are
+//! allocated, and the assignments of the plan written into tensors. After that, [`activity`] reports the work, also to the accounting of the process.
 //!
-//! - [`tag`]: what distinguishes an allocator of lastuse from ggml's own
-//! - [`kernels`]: the placement that costs a device least
 //! - [`orders`], [`tiling`]: the passes
-//! - [`inspect`]: reports on request
-//! - [`measure`]: what a graph needs, without an allocator
+//! - [`inspect`]: reports on request, and what a graph needs, without an allocator
 
-mod tag;
-mod types;
-mod retention;
-mod kernels;
 mod planner;
 mod chunks;
-mod on_demand;
 mod plan_cache;
 mod orders;
 mod tiling;
 mod passes;
-mod assign;
 mod activity;
 mod serve;
-mod inspect;
-pub mod measure;
+pub mod inspect;
 
 use std::ptr::NonNull;
-use std::time::Instant;
 
 use crate::ggml::bindings::ggml_cgraph;
 use crate::ggml::linking::original::ggml_gallocr;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
-use crate::ggml::observe::capture::captures;
 use crate::ggml::observe::events::Events;
 use crate::ggml::observe::verify::{Verifier, Violation};
 use crate::ggml::process::settings::{Settings, settings};
-use crate::ggml::refusal::Refusal;
-use crate::graph::{BufferPlan, RuleSetting};
-use crate::placement::{Bytes, Effort};
+use crate::ggml::refusal::{NotRetained, Refusal};
+use crate::graph::RuleSetting;
+use crate::placement::Effort;
 use activity::{Activity, Required};
 use chunks::Chunks;
-use on_demand::Demand;
 use passes::Passes;
 use plan_cache::PlanCache;
-use planner::{Kept, Planner};
-use retention::NotRetained;
-use serve::note_required;
-use tag::Tag;
+use plan_cache::cached_plan::CachedPlan;
+use planner::Planner;
 
 /// The target of a `ggml_gallocr_t`. The tag is the first field in memory too.
 ///
@@ -65,7 +48,6 @@ pub struct Allocator {
     tag: Tag,
     planner: Planner,
     chunks: Chunks,
-    demand: Demand,
     /// Requirements of the latest plan for each buffer.
     required: Vec<Required>,
     plans: PlanCache,
@@ -104,8 +86,7 @@ impl Allocator {
         Self {
             tag: Tag::new(),
             planner,
-            chunks: Chunks::none(buffers),
-            demand: Demand::new(&settings, buffers),
+            chunks: Chunks::none(&settings, buffers),
             required: vec![Required::default(); buffers],
             plans: PlanCache::none(),
             passes: Passes::new(&settings, activity.are_events_requested()),
@@ -202,7 +183,7 @@ impl Allocator {
         leaf_ids: Option<&[usize]>,
     ) -> Result<(), Refusal> {
         // SAFETY: live, and used by no other thread: see "# Safety".
-        self.demand.note_reservation(!unsafe { GraphRef::is_whole(graph) });
+        self.chunks.demand.note_reservation(!unsafe { GraphRef::is_whole(graph) });
         if let Some(passes) = &mut self.passes {
             // SAFETY: live, used by no other thread, and no `GraphRef` of it is used afterwards: see "# Safety".
             unsafe { passes.before_reserving(&mut self.planner, graph, &mut node_ids, leaf_ids) }?;
@@ -240,59 +221,29 @@ impl Allocator {
         let done = self.serve(graph);
         self.activity.note_decision("allocate", clock, graph, &done);
         done?;
-        self.note_run(!is_whole);
+        let Self { planner, plans, chunks, .. } = self;
+        let used = plans.current().map_or(&[][..], CachedPlan::buffers);
+        chunks.note_run(planner.runtime, planner.types.types(), used, !is_whole);
         Ok(())
     }
 
-    /// Plans `graph` as it would be reserved and returns the bytes by id; neither the graph nor the chunks nor the plan
-    /// in use are changed.
-    ///
-    /// # Errors
-    /// [`Refusal::NoMemory`] when sizes overflow.
+    /// Returns `true` if tensors were added to the graph to keep a budget.
+    pub fn has_tiled(&self, graph: GraphRef<'_>) -> bool {
+        self.passes.as_ref().is_some_and(|passes| passes.has_tiled(graph))
+    }
+
+    /// The number of buffer ids.
+    pub fn buffer_count(&self) -> usize {
+        self.planner.types.id_count()
+    }
+
+    /// Gives back what the graph allocated last does not need; see [`Chunks::trim`].
     ///
     /// # Safety
-    /// `graph` is live with its tensors, and no other thread uses them.
-    pub unsafe fn measure(
-        &mut self,
-        graph: NonNull<ggml_cgraph>,
-        node_ids: Option<&[usize]>,
-        leaf_ids: Option<&[usize]>,
-    ) -> Result<Vec<Bytes>, Refusal> {
-        let Self { passes, planner, .. } = self;
-        // SAFETY: live, and used by no other thread: see "# Safety".
-        let measured = passes.as_mut().map(|passes| unsafe { passes.measure(planner, graph, node_ids, leaf_ids) });
-        // SAFETY: live, and used by no other thread: see "# Safety".
-        let given = unsafe { GraphRef::new(graph) };
-        match &measured {
-            Some((_, Some(tiled))) => Ok(self.note_measured(&tiled.buffers)),
-            Some((Some(new), None)) => {
-                self.measure_in_order(GraphRef { nodes: &new.nodes, ..given }, new.ids.as_deref(), leaf_ids)
-            }
-            _ => self.measure_in_order(given, node_ids, leaf_ids),
-        }
-    }
-
-    fn measure_in_order(
-        &mut self,
-        graph: GraphRef<'_>,
-        node_ids: Option<&[usize]>,
-        leaf_ids: Option<&[usize]>,
-    ) -> Result<Vec<Bytes>, Refusal> {
-        let requested = self.planner.types.requested(graph, node_ids, leaf_ids);
-        let start = Instant::now();
-        let mut reading = self.planner.read(graph, &requested, captures().is_enabled());
-        self.planner.retention.current().retain_in(&mut reading.graph, graph);
-        let plan = self.plan(&reading, &requested, start, Kept::AsGgml)?;
-        reading.leave_to(&mut self.planner.workspace);
-        let measured = self.note_measured(&plan.buffers);
-        self.planner.workspace.reuse_plan(plan);
-        Ok(measured)
-    }
-
-    /// Notes the requirements of a plan that was made only to measure them. Returns the bytes by id.
-    fn note_measured(&mut self, plans: &[BufferPlan]) -> Vec<Bytes> {
-        note_required(&mut self.required, plans);
-        self.planner.types.buffer_of_id().iter().map(|&buffer| self.required[buffer as usize].size).collect()
+    /// No graph is being run, and none but that one is read or run before it is allocated again.
+    pub unsafe fn trim(&mut self) {
+        // SAFETY: see "# Safety".
+        unsafe { self.chunks.trim(self.planner.types.types()) };
     }
 
     /// Verifies the addresses assigned to `graph`, if enabled: simulates the graph and informs the guards.
@@ -307,5 +258,62 @@ impl Allocator {
             activity.note_verified();
         }
         Ok(())
+    }
+}
+
+/// The first word of an [`Allocator`]. ggml's own allocator begins with a pointer, which never equals a tag: the
+/// upper bits of a tag are invalid in an address. The lower ones are an address in this copy of the library, so that
+/// two copies of lastuse in one process do not use each other's allocators.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Tag(usize);
+
+const UPPER_BITS: usize = 0x8c61 << 48;
+
+impl Tag {
+    /// The tag of a live allocator.
+    pub fn new() -> Self {
+        Self(Self::word())
+    }
+
+    /// Returns `true` if `word` is the first word of an allocator of this library.
+    pub fn is_tag(word: usize) -> bool {
+        word == Self::word()
+    }
+
+    fn word() -> usize {
+        static OWN: u8 = 0;
+        (&raw const OWN).addr() & ((1 << 48) - 1) | UPPER_BITS
+    }
+}
+
+impl Drop for Tag {
+    /// Clears the tag: freed memory is not an allocator.
+    fn drop(&mut self) {
+        // SAFETY: `self` is borrowed mutably. The write is volatile since the compiler may omit one that is never read.
+        unsafe { (&raw mut self.0).write_volatile(0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tag_is_not_an_address() {
+        let tag = Tag::new();
+        assert!(Tag::is_tag(tag.0));
+        let addresses = [0, (&raw const tag).addr(), tag.0 & !UPPER_BITS, tag.0 | UPPER_BITS << 1];
+        assert!(!addresses.into_iter().any(Tag::is_tag), "{addresses:x?}");
+        // No 64-bit system has user addresses with such bits, tagged pointers and five-level page tables included.
+        assert_ne!(UPPER_BITS & 0x00f0_0000_0000_0000, 0);
+    }
+
+    #[test]
+    fn freed_allocator_has_no_tag() {
+        let mut tag = std::mem::ManuallyDrop::new(Tag::new());
+        // SAFETY: dropped once; the word remains a valid number.
+        unsafe { std::mem::ManuallyDrop::drop(&mut tag) };
+        assert!(!Tag::is_tag(tag.0));
     }
 }

@@ -3,16 +3,15 @@
 use std::time::Instant;
 
 use crate::ggml::context::PendingTensors;
-use crate::ggml::live::tensor::GraphRef;
+use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::observe::capture::captures;
 use crate::ggml::read::{ReadGraph, Requested};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::{RetainedAt, retain_at};
-use crate::graph::{BufferPlan, GraphPlan, PlanError};
+use crate::graph::{BufferPlan, GraphPlan, PlanError, TensorId};
 
 use super::Allocator;
 use super::activity::{Decision, Required, buffer_states};
-use super::assign::{assign_by_position, assign_fitting};
 use super::plan_cache::cached_plan::{CachedPlan, kept_leafs};
 use super::plan_cache::fit::{FittedGraph, PlanWithRoom, has_room_by_position};
 use super::plan_cache::{Fit, Limits};
@@ -77,7 +76,7 @@ impl Allocator {
     /// it is much smaller. `None` if no plan fits.
     fn serve_by_fitting(&mut self, graph: GraphRef<'_>, retained: &[RetainedAt]) -> Result<Option<Decision>, Refusal> {
         let (runtime, types) = (self.planner.runtime, self.planner.types.types());
-        let held = self.demand.is_deferred.then_some(&self.chunks);
+        let held = self.chunks.demand.is_deferred.then_some(&self.chunks);
         let mut fit = self.plans.select_fitting(runtime, types, graph, retained, Limits { may_be_larger: false, held });
         if let Fit::OnlyLarger { is_from_peak } = fit {
             let is_worth_planning = is_from_peak && self.is_worth_planning();
@@ -87,7 +86,7 @@ impl Allocator {
             {
                 return self.assign_new_plan(graph).map(Some);
             }
-            let held = self.demand.is_deferred.then_some(&self.chunks);
+            let held = self.chunks.demand.is_deferred.then_some(&self.chunks);
             let limits = Limits { may_be_larger: true, held };
             fit = self.plans.select_fitting(runtime, self.planner.types.types(), graph, retained, limits);
         }
@@ -104,7 +103,7 @@ impl Allocator {
     /// took many strategies, placing this one takes longer than is gained.
     fn is_worth_planning(&self) -> bool {
         let is_host = matches!(self.planner.types.types(), [buffer_type] if buffer_type.is_host());
-        (is_host || self.demand.is_deferred) && self.plans.have_room_for_expendable()
+        (is_host || self.chunks.demand.is_deferred) && self.plans.have_room_for_expendable()
     }
 
     /// Returns the buffers of the latest reservation, by position, if `graph` has room in the places of the plan in
@@ -113,7 +112,7 @@ impl Allocator {
         let current = self.plans.current()?;
         let types = self.planner.types.types();
         let has_room = |plan: &CachedPlan| has_room_by_position(plan, types, graph);
-        let mut others = self.plans.requested_as_current().filter(|_| self.demand.is_deferred);
+        let mut others = self.plans.requested_as_current().filter(|_| self.chunks.demand.is_deferred);
         (types.len() == 1 || has_room(current) || others.any(has_room)).then(|| current.requested.clone())
     }
 
@@ -160,7 +159,7 @@ impl Allocator {
         let kept = if requested.is_listed() { Kept::AsGgml } else { Kept::All };
         let (reading, plan) = self.read_and_plan(graph, &requested, retained, kept)?;
         let may_follow = |current: &CachedPlan| current.may_be_followed_by(&kept_leafs(&reading.graph, &plan));
-        let may_be_taken = self.demand.is_idle || self.chunks.suffice(&plan.buffers);
+        let may_be_taken = self.chunks.demand.is_idle || self.chunks.suffice(&plan.buffers);
         let is_good = may_be_taken && self.plans.current().is_none_or(may_follow);
         let is_reserved_next = !is_good && requested.is_listed();
         if is_good || is_reserved_next {
@@ -239,11 +238,12 @@ impl Allocator {
         }
     }
 
-    /// Allocates chunks for a selected plan where those held are too small, if they [may be taken](Self::may_take).
+    /// Allocates chunks for a selected plan where those held are too small, if they may be taken: several
+    /// buffers are taken by reservations only, except for the first graph after one that took none.
     fn ensure_chunks(&mut self) -> Result<(), Refusal> {
         match self.plans.current() {
             Some(plan) if self.chunks.suffice(plan.buffers()) => Ok(()),
-            Some(_) if self.may_take() => self.allocate_chunks(false),
+            Some(_) if self.planner.types.id_count() == 1 || self.chunks.demand.is_idle => self.allocate_chunks(false),
             _ => Err(Refusal::NeedsReserve),
         }
     }
@@ -252,41 +252,38 @@ impl Allocator {
     /// reports what has changed. All plans are dropped if that fails.
     fn allocate_chunks(&mut self, is_reservation: bool) -> Result<(), Refusal> {
         let counts = self.plans.current().map(|plan| [plan.graph.leafs().len(), plan.graph.nodes().len()]);
-        let done = self.grow_chunks(is_reservation);
-        self.activity.account_chunks(done.is_ok().then_some(&self.chunks));
-        let Self { planner, chunks, required, .. } = self;
-        self.activity.note_buffers(chunks.total(), counts, || buffer_states(&planner.types, chunks, required));
+        let Self { planner, plans, chunks, required, verifier, activity, .. } = self;
+        let done = plans.current().map_or(Ok(()), |plan| {
+            note_required(required, plan.buffers());
+            chunks.grow(planner.types.types(), plan.buffers(), is_reservation, verifier)
+        });
+        if done.is_err() {
+            plans.clear(&mut planner.workspace);
+        }
+        activity.account_chunks(done.is_ok().then_some(&*chunks));
+        activity.note_buffers(chunks.total(), counts, || buffer_states(&planner.types, chunks, required));
         done
     }
 
-    fn grow_chunks(&mut self, is_reservation: bool) -> Result<(), Refusal> {
-        let Self { planner, plans, chunks, demand, required, verifier, .. } = self;
-        let Some(plan) = plans.current() else { return Ok(()) };
-        note_required(required, plan.buffers());
-        let mut buffers = planner.types.types().iter().zip(plan.buffers()).enumerate();
-        let grown = buffers.try_for_each(|(buffer, (&buffer_type, plan))| {
-            let sizes = &plan.placement.chunks;
-            if is_reservation && demand.gives_back(buffer, buffer_type, chunks.size(buffer), plan.placement.size()) {
-                verifier.forget();
-                chunks.free(buffer);
-            }
-            if (is_reservation && demand.defers(buffer, buffer_type, sizes)) || chunks.suffice_for(buffer, sizes) {
-                return Ok(());
-            }
-            verifier.forget();
-            let step = demand.step(buffer, &chunks.sizes(buffer), sizes);
-            chunks.replace(buffer, buffer_type, sizes, step.as_deref())
-        });
-        if is_reservation {
-            demand.note_reserved();
-        }
-        grown.inspect_err(|_| plans.clear(&mut planner.workspace))
+    /// Assigns memory to a graph that the plan in use serves, in the order of its lists. `None` if a tensor that may need
+    /// memory is in neither.
+    fn assign_by_position(&self, graph: GraphRef<'_>) -> Option<Result<(), Refusal>> {
+        let plan = self.plans.current()?;
+        Some(self.assign(plan, plan.assignments().placed(), plan.tensors_of(graph)?))
     }
 
-    /// Assigns memory to a graph that the plan in use serves, tensor by tensor as they are listed. `None` if some are
-    /// in no list.
-    fn assign_by_position(&self, graph: GraphRef<'_>) -> Option<Result<(), Refusal>> {
-        assign_by_position(self.planner.runtime, &self.chunks, self.plans.current()?, graph)
+    /// Assigns memory to the tensors that `tensor` returns by id; `unassigned` of them need memory of the plan.
+    fn assign<'g>(
+        &self,
+        plan: &CachedPlan,
+        unassigned: usize,
+        tensor: impl Fn(TensorId) -> Option<TensorRef<'g>>,
+    ) -> Result<(), Refusal> {
+        // The plan has checked only that tensors lie in the chunks that it asked for.
+        if !self.chunks.suffice(plan.buffers()) {
+            return Err(Refusal::NeedsReserve);
+        }
+        plan.assignments().assign(self.planner.runtime, &self.chunks, unassigned, tensor)
     }
 
     /// Allocates the chunks of the plan in use, which was just made for `graph`, and assigns memory to its tensors.
@@ -299,10 +296,10 @@ impl Allocator {
     /// Assigns memory to the graph that the plan in use was made for.
     fn assign_planned(&self, graph: GraphRef<'_>) -> Result<(), Refusal> {
         let plan = self.plans.current().ok_or(Refusal::NeedsReserve)?;
-        let runtime = self.planner.runtime;
+        let candidate = PlanWithRoom::new(plan, self.planner.types.types(), graph);
         let fitted =
-            PlanWithRoom::new(plan, self.planner.types.types(), graph).and_then(|candidate| candidate.fit(runtime));
-        assign_fitting(runtime, &self.chunks, plan, &fitted.ok_or(Refusal::NeedsReserve)?)
+            candidate.and_then(|candidate| candidate.fit(self.planner.runtime)).ok_or(Refusal::NeedsReserve)?;
+        self.assign(plan, fitted.unassigned, |id| fitted.tensors[id as usize])
     }
 
     /// Assigns memory to a graph by the plan in use, which fits it.
@@ -313,7 +310,8 @@ impl Allocator {
         self.planner.check_outputs(graph, &plan.requested)?;
         plan.note_checked_outputs(runtime, graph);
         plan.note_served(fitted.unassigned, fingerprint);
-        assign_fitting(runtime, &self.chunks, plan, fitted).map(|()| Decision::Fits)
+        let plan = self.plans.current().ok_or(Refusal::NeedsReserve)?;
+        self.assign(plan, fitted.unassigned, |id| fitted.tensors[id as usize]).map(|()| Decision::Fits)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use crate::ggml::environment::{Switch, is_path, means_off, value_of};
@@ -12,14 +11,12 @@ use crate::ggml::observe::accounting::recorder;
 use crate::ggml::observe::capture::{Destination, captures};
 use crate::ggml::observe::dump::dumps;
 use crate::ggml::observe::verify::Verify;
+use crate::ggml::retention::note_names_changed;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::{NamePattern, RuleSetting};
 use crate::placement::{Bytes, Effort};
 use crate::report::sizes::parse_size;
 use crate::settings::{Key, SETTINGS, Setting, find};
-
-/// The number of times that the names of tensors to retain were set.
-static RETAIN_CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// The settings of a new allocator.
 #[derive(Clone, Debug, Default)]
@@ -99,6 +96,11 @@ pub fn settings() -> Settings {
     settings
 }
 
+/// Returns the names of the tensors that stay readable.
+pub fn retained_names() -> NamePattern {
+    settings().retain
+}
+
 /// Sets a setting of the process by name, from now on. An empty value is the default.
 ///
 /// # Errors
@@ -112,7 +114,7 @@ pub fn set(name: &str, value: &OsStr) -> Result<(), String> {
         observe(setting.key, value).map_err(named)?;
     }
     if setting.key == Key::Retain {
-        RETAIN_CHANGES.fetch_add(1, Ordering::Release);
+        note_names_changed();
     }
     Ok(())
 }
@@ -149,11 +151,6 @@ pub fn read_environment() {
         drop(of_allocators());
         from_environment(|setting, value| observe(setting.key, value));
     });
-}
-
-/// Returns a number that changes with the names of tensors that stay readable, and is 0 before the first change.
-pub fn retain_changes() -> u64 {
-    RETAIN_CHANGES.load(Ordering::Acquire) + dumps().changes()
 }
 
 /// The settings of new allocators, which start as the environment sets them.

@@ -23,6 +23,6 @@ mod prefer;
 #[cfg(test)]
 mod tests;
 
-pub use prefer::prefer_cheaper;
+pub use prefer::{DeviceFacts, prefer_cheaper};
 pub use replay::{KernelCosts, Space, costs_at};
 pub use sequences::Kernels;

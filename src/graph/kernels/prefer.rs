@@ -1,17 +1,51 @@
-//! The placement of the same size that costs a device least.
+//! The placements of the same size that cost devices least.
 
-use crate::graph::{BufferIndex, Graph, GraphPlan, TensorId};
+use std::fmt;
+
+use crate::graph::{BufferIndex, Device, Graph, GraphPlan, Requests, TensorId};
 use crate::placement::{Bytes, placements_within};
 
+use super::nodes::Desc;
 use super::replay::costs_at;
 use super::sequences::Kernels;
 
 /// How many other placements are compared at most.
 const COMPARED: usize = 8;
 
-/// Replaces the placement of `buffer` by another one with chunks of the same sizes that costs its device less, if some
-/// strategy finds one; see [`costs_at`]: fewer sequences of nodes that are not fused, then fewer barriers.
+/// Facts about tensors, besides the graph, that costs depend on.
+#[derive(Clone, Copy)]
+pub struct DeviceFacts<'a> {
+    /// Returns ggml's description of a tensor.
+    pub desc: Desc<'a>,
+    /// Returns the bytes from the first to the last element of a tensor.
+    pub nbytes: &'a dyn Fn(TensorId) -> Bytes,
+}
+
+impl fmt::Debug for DeviceFacts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceFacts").finish_non_exhaustive()
+    }
+}
+
+/// Replaces the placement of each buffer by another one with chunks of the same sizes that costs its device less, if some
+/// strategy finds one; see [`costs_at`]: fewer sequences of nodes that are not fused, then fewer barriers. The layouts of
+/// all tensors are known.
 pub fn prefer_cheaper(
+    plan: &mut GraphPlan,
+    graph: &Graph,
+    requests: Requests<'_>,
+    device: &dyn Fn(BufferIndex) -> Device,
+    DeviceFacts { desc, nbytes }: DeviceFacts<'_>,
+) {
+    for buffer in (0..).take(plan.buffers.len()) {
+        let on = (buffer, device(buffer), plan.problems[buffer as usize].alignment());
+        if let Some(kernels) = Kernels::find(graph, requests, on, desc) {
+            prefer_cheaper_in(plan, graph, buffer, &kernels, nbytes);
+        }
+    }
+}
+
+fn prefer_cheaper_in(
     plan: &mut GraphPlan,
     graph: &Graph,
     buffer: BufferIndex,

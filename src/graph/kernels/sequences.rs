@@ -38,11 +38,6 @@ pub(super) struct Sequence {
 }
 
 impl Kernels {
-    /// Returns `true` if addresses can cost something on a device.
-    pub fn matter_on(device: Device) -> bool {
-        !patterns(device).is_empty()
-    }
-
     /// Finds the sequences among the nodes requested in `buffer`, whose alignment is in bytes, for a device. The layouts of all
     /// tensors are known. `None` for a
     /// device on which costs do not depend on addresses, or whose backend is not known.
@@ -52,7 +47,7 @@ impl Kernels {
         (buffer, device, alignment): (BufferIndex, Device, Bytes),
         desc: Desc<'_>,
     ) -> Option<Self> {
-        if !Self::matter_on(device) {
+        if !device.fuses_by_address() {
             return None;
         }
         let patterns = patterns(device);

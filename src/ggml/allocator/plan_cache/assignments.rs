@@ -1,10 +1,16 @@
-//! The assignments of a plan, in ggml's order.
+//! The assignments of a plan, in ggml's order, and how they are written into tensors.
 //!
 //! Entries are small: for the first graph of a process the list is written to memory that is new to it, and each page of
 //! that takes as long as dozens of tensors.
 
 use crate::graph::{Address, Graph, GraphPlan, Tensor, TensorId};
 use crate::placement::Bytes;
+
+use crate::ggml::allocator::chunks::Chunks;
+use crate::ggml::live::buffers::InitFailed;
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::refusal::Refusal;
 
 /// How tensors are assigned their memory, by their ids in the planned graph.
 #[derive(Debug)]
@@ -33,7 +39,7 @@ const OUTSIDE: Bytes = Bytes::MAX;
 
 /// How one tensor is assigned its memory.
 #[derive(Clone, Copy, Debug)]
-pub enum Assignment {
+enum Assignment {
     /// At an address of the plan, where the bytes that the buffer type required lie in the chunk.
     Place(TensorId, Address),
     /// In the memory of its root.
@@ -72,8 +78,37 @@ impl Assignments {
         self.placed
     }
 
+    /// Assigns memory of `chunks` to the tensors that `tensor` returns by id; `unassigned` of them need memory of the plan.
+    ///
+    /// # Errors
+    /// [`Refusal::InitFailed`] or [`Refusal::ListedTwice`].
+    pub fn assign<'g>(
+        &self,
+        runtime: &Runtime,
+        chunks: &Chunks,
+        mut unassigned: usize,
+        tensor: impl Fn(TensorId) -> Option<TensorRef<'g>>,
+    ) -> Result<(), Refusal> {
+        chunks.reset();
+        for assignment in self.iter() {
+            match assignment {
+                Assignment::Place(id, address) => {
+                    let Some(tensor) = tensor(id).filter(|tensor| !tensor.has_memory()) else { continue };
+                    unassigned -= 1;
+                    checked(tensor, chunks.at(address).place_planned(tensor, address.offset))?;
+                }
+                Assignment::View(id) => {
+                    let Some(tensor) = tensor(id).filter(|&tensor| is_unplaced_view(tensor)) else { continue };
+                    checked(tensor, runtime.place_view(tensor))?;
+                }
+            }
+        }
+        // A tensor that is listed twice, where the planned graph had two tensors, gets only one of the two addresses.
+        if unassigned == 0 { Ok(()) } else { Err(Refusal::ListedTwice) }
+    }
+
     /// Returns the assignments in order.
-    pub fn iter(&self) -> impl Iterator<Item = Assignment> {
+    fn iter(&self) -> impl Iterator<Item = Assignment> {
         self.list.iter().map(|&Entry { tensor, buffer, chunk, offset }| match buffer {
             VIEW => Assignment::View(tensor),
             _ => Assignment::Place(tensor, Address { buffer: buffer.into(), chunk: chunk.into(), offset }),
@@ -94,6 +129,16 @@ impl Entry {
     }
 }
 
+fn checked(tensor: TensorRef<'_>, status: Result<(), InitFailed>) -> Result<(), Refusal> {
+    status.map_err(|_| Refusal::InitFailed { tensor: tensor.name() })
+}
+
+/// Returns `true` for a view without memory whose root has some. An empty root in an empty buffer has no address, and
+/// ggml aborts on views of it; they need none either.
+fn is_unplaced_view(tensor: TensorRef<'_>) -> bool {
+    let has_address = |root: TensorRef<'_>| !root.buffer().is_null() && !root.data().is_null();
+    tensor.buffer().is_null() && tensor.view_source().is_some_and(has_address)
+}
 /// Returns `true` if every tensor has a larger id than the tensors that it refers to.
 fn is_in_order(graph: &Graph) -> bool {
     let comes_after = |(id, tensor): (TensorId, &Tensor)| tensor.view.is_none_or(|view| view.root <= id);

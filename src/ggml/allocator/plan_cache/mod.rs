@@ -1,7 +1,7 @@
 //! Plans that an allocator remembers, and how it recognizes the graphs that they serve.
 //!
 //! A graph is recognized by its [`key`] without reading it, or by [`fit`], which compares it tensor by tensor. The
-//! [`plan`] holds both the planned graph and the addresses, [`assignments`] those that are written into tensors.
+//! [`cached_plan`] holds both the planned graph and the addresses, [`assignments`] writes those into tensors.
 
 pub mod key;
 pub mod assignments;

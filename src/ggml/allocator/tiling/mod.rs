@@ -4,15 +4,11 @@
 //! computed, which become views. Equal graphs are tiled equally, so one that is rebuilt gets the plan of the one that was
 //! reserved. A graph that was changed is recognized by the tensors that were added to it.
 //!
-//! - [`additions`]: the memory of added tensors
-//! - [`known_tilings`]: the tilings found for graphs
-//! - [`search`]: the search for a graph that fits
-//! - [`listed`]: added tensors in graphs of programs
+//! - [`additions`]: added tensors, their memory and their graphs
+//! - [`search`]: the search for a graph that fits, and its results
 //! - [`undo`]: what graphs were before
 
 mod additions;
-mod known_tilings;
-mod listed;
 mod search;
 mod undo;
 
@@ -38,10 +34,8 @@ use crate::placement::Bytes;
 use crate::report::sizes::exact;
 
 use super::planner::Planner;
-use additions::{AddedRanges, add_tensors};
-use known_tilings::{KnownTiling, KnownTilings};
-use listed::{Listed, complete_lists, follow_cleared_memory, listed};
-use search::search;
+use additions::{AddedRanges, Listed, add_tensors, complete_lists, follow_cleared_memory, listed};
+use search::{KnownTiling, KnownTilings, search};
 use undo::{Before, has_tiled_graphs, undo_own, undo_shared};
 
 /// Maximum number of logged messages on budgets that cannot be met.

@@ -13,12 +13,13 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::live::tensor_mut::TensorMut;
+use crate::ggml::retention::note_names_changed;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::{Flags, NamePattern};
 use folder::{DumpFolder, RunFolder};
@@ -33,8 +34,6 @@ const DEFAULT_FOLDER: &str = "lastuse-dump";
 /// The dumps of a process.
 #[derive(Debug)]
 pub struct Dumps {
-    /// The number of changes of the pattern.
-    changes: AtomicU64,
     state: Mutex<DumpState>,
 }
 
@@ -89,7 +88,7 @@ impl fmt::Display for NoPattern {
 /// Returns the dumps of this process.
 pub fn dumps() -> &'static Dumps {
     static OF_PROCESS: OnceLock<Dumps> = OnceLock::new();
-    OF_PROCESS.get_or_init(|| Dumps { changes: AtomicU64::new(0), state: Mutex::default() })
+    OF_PROCESS.get_or_init(|| Dumps { state: Mutex::default() })
 }
 
 impl DumpSetting {
@@ -126,18 +125,13 @@ impl Dumps {
         let setting = (!names.is_empty()).then(|| DumpSetting::new(names, folder.as_deref())).transpose()?;
         let mut state = self.state();
         (state.setting, state.folder) = (setting.map(Arc::new), folder);
-        self.changes.fetch_add(1, Ordering::Release);
+        note_names_changed();
         Ok(())
     }
 
     /// Returns the names of the tensors to be dumped.
     pub fn pattern(&self) -> NamePattern {
         self.state().setting.as_ref().map(|setting| setting.pattern.clone()).unwrap_or_default()
-    }
-
-    /// Returns a number that changes with the pattern, and is 0 before the first change.
-    pub fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
     }
 
     /// Returns the folder, if any tensors are dumped.

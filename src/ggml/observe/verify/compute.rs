@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::Violation;
 use super::memory_guard::MemoryGuard;
-use super::mode::Verify;
 use super::placed_graph::PlacedGraph;
 use super::places::check_places;
+use super::verifier::Verify;
 use super::watched_graph::WatchedGraph;
 use crate::ggml::STATUS_SUCCESS;
 use crate::ggml::USAGE_COMPUTE;

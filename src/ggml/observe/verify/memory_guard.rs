@@ -10,10 +10,10 @@ use crate::placement::Step;
 
 use super::Violation;
 use super::buffer_copy::{BufferCopy, Changes};
-use super::mode::Verify;
 use super::places::check_places_of_node;
 use super::stale_inputs::{end_run, start_run};
 use super::stray_write::StrayWrite;
+use super::verifier::Verify;
 use super::watched_graph::{Registration, WatchedGraph};
 use crate::ggml::USAGE_WEIGHTS;
 use crate::ggml::bindings::ggml_tensor;

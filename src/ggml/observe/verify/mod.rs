@@ -6,7 +6,6 @@
 //! and `stale_inputs` when the graph runs again. `places` are where tensors were put, so that memory that was freed is not
 //! used.
 
-mod mode;
 mod places;
 mod placed_graph;
 mod buffer_copy;
@@ -19,13 +18,12 @@ mod compute;
 
 pub use compute::{NotComputed, compute_guarded};
 pub use memory_guard::{MemoryGuard, NextCallback};
-pub use mode::Verify;
 pub use placed_graph::verify_graph;
 pub use places::{
     check_not_freed, check_place, check_places, forget_places, note_buffer_allocated, note_buffer_freed,
     places_are_recorded,
 };
-pub use verifier::Verifier;
+pub use verifier::{Verifier, Verify};
 
 use std::fmt;
 

@@ -4,6 +4,8 @@ mod barriers;
 mod fusions;
 mod preferred;
 
+use std::sync::Arc;
+
 use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{Address, BufferIndex, Device, Layout, Op, Requests, TensorId};
 use crate::placement::Bytes;
@@ -51,9 +53,12 @@ impl Scene {
 
     fn kernels(&self, device: Device) -> Option<Kernels> {
         let (leafs, nodes) = (self.sketch.requests(List::Leafs), self.sketch.requests(List::Nodes));
-        Kernels::find(&self.sketch.graph(), Requests { leafs: &leafs, nodes: &nodes }, (0, device, 16), &|id| {
-            self.descs[id as usize].into()
-        })
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        Kernels::find(&self.sketch.graph(), requests, (0, device, 16), &|id| self.desc(id))
+    }
+
+    fn desc(&self, id: TensorId) -> Arc<str> {
+        self.descs[id as usize].into()
     }
 
     /// Returns the costs on a Vulkan device where each tensor begins at an offset, by id; those without one have their

@@ -1,8 +1,9 @@
 //! Placements of the same size that cost less.
 
 use super::{KernelCosts, Scene};
-use crate::graph::kernels::{costs_at, prefer_cheaper};
-use crate::graph::{Device, GraphPlan, Rules, TensorId};
+use crate::graph::kernels::{DeviceFacts, costs_at, prefer_cheaper};
+use crate::graph::tests::sketch::List;
+use crate::graph::{Device, GraphPlan, Requests, Rules, TensorId};
 use crate::placement::validate;
 use crate::testing::Random;
 
@@ -19,7 +20,7 @@ fn random_scene(random: &mut Random) -> Scene {
         let sources = [source(), source()];
         let rows = 1 + u64::from(random.below(4));
         let op = OPS[random.below(6) as usize];
-        results.push(scene.add(crate::graph::tests::sketch::List::Nodes, op, rows, &sources));
+        results.push(scene.add(List::Nodes, op, rows, &sources));
     }
     scene
 }
@@ -39,8 +40,10 @@ fn the_cheaper_of_two_placements_of_one_size_is_taken() {
         let scene = random_scene(&mut random);
         let mut plan = scene.sketch.plan(Rules::GGML);
         let (size, before) = (plan.buffers[0].placement.size(), costs(&scene, &plan));
-        let kernels = scene.kernels(Device::Vulkan).expect("a known device");
-        prefer_cheaper(&mut plan, &scene.sketch.graph(), 0, &kernels, &|id| scene.nbytes(id));
+        let (leafs, nodes) = (scene.sketch.requests(List::Leafs), scene.sketch.requests(List::Nodes));
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let facts = DeviceFacts { desc: &|id| scene.desc(id), nbytes: &|id| scene.nbytes(id) };
+        prefer_cheaper(&mut plan, &scene.sketch.graph(), requests, &|_| Device::Vulkan, facts);
         let after = costs(&scene, &plan);
         assert!(after <= before, "{round}: {before:?} became {after:?}");
         assert_eq!(plan.buffers[0].placement.size(), size, "{round}");
