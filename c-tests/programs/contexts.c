@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "cases.h"
+#include "computing.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -76,7 +77,7 @@ CASE(graph_is_computed_in_an_immediate_context) {
 }
 
 CASE(deferred_graph_is_allocated_and_computed) {
-    ggml_backend_t        backend = ggml_backend_cpu_init();
+    ggml_backend_t        backend = new_cpu(1);
     ggml_gallocr_t        galloc  = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
     struct ggml_context * ctx     = new_context(LASTUSE_CONTEXT_DEFERRED);
     for (int token = 1; token < 50; token++) {
@@ -561,7 +562,7 @@ CASE(graph_that_reads_a_context_realizes_it) {
 
         ggml_set_f32(in, 2.0f);
         ggml_set_f32(weight, 3.0f);
-        ggml_backend_t backend = ggml_backend_cpu_init();
+        ggml_backend_t backend = new_cpu(1);
         CHECK(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS, "not computed");
         CHECK(ggml_get_f32_1d(ggml_graph_node(graph, -1), 15) == 25.0f, "wrong result");
         CHECK(ggml_get_f32_1d(weight, 15) == 3.0f, "the weight was overwritten");
@@ -642,7 +643,7 @@ CASE(graph_must_expect_a_tensor_where_its_context_puts_it) {
 }
 
 CASE(scheduler_computes_with_realized_weights) {
-    ggml_backend_t        backend = ggml_backend_cpu_init();
+    ggml_backend_t        backend = new_cpu(1);
     ggml_backend_sched_t  sched   = ggml_backend_sched_new(&backend, NULL, 1, 64, false, false);
     struct ggml_context * weights = context_in(ggml_backend_get_default_buffer_type(backend));
     struct ggml_context * inputs  = context_in(ggml_backend_get_default_buffer_type(backend));

@@ -36,7 +36,7 @@ static bool same_outputs(const struct attention_result * a, const struct attenti
 }
 
 // No call of ggml_build_forward_expand for the copies, whatever the order of the walk and the number of threads.
-CASE(caches_are_read_after_they_are_written) {
+CASE(caches_are_read_after_they_are_written_by_several_threads) {
     struct attention_result classic = computed(COPIED_AND_EXPANDED, 1, false);
     for (int n_threads = 1; n_threads <= 4; n_threads++) {
         for (int order = 0; order < 2; order++) {

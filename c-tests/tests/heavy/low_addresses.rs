@@ -10,7 +10,8 @@ use crate::support::{self, all_cases_pass, expect};
 fn works(label: &str, package: Package, flags: &[&str]) {
     let (ggml, lastuse) = (support::ggml(package), support::checked());
     for (name, source) in [("low_addresses", "tests/heavy/low_addresses.c"), ("lifecycle", "programs/lifecycle.c")] {
-        let program = Program::build(&format!("{name}-{label}"), &[source], &ggml, Linked::Both(&lastuse), flags);
+        let program =
+            Program::build(&format!("{name}-{label}"), &[source], &ggml, Linked::BothArchives(&lastuse), flags);
         all_cases_pass(&expect(program), &[]);
     }
 }
