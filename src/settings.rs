@@ -22,6 +22,8 @@ pub enum Key {
     Budget,
     /// What takes memory when it is used.
     OnDemand,
+    /// What waits for the next allocator.
+    Recycle,
     /// The checks at run time.
     Verify,
     /// The names of tensors that stay readable.
@@ -67,7 +69,7 @@ pub struct Setting {
 }
 
 /// All settings. Those that others depend on come first.
-pub const SETTINGS: [Setting; 14] = [
+pub const SETTINGS: [Setting; 15] = [
     Setting {
         key: Key::Switch,
         variable: c"LASTUSE",
@@ -131,6 +133,14 @@ pub const SETTINGS: [Setting; 14] = [
         default: "caches",
         scope: Scope::LaterAllocators,
         help: "what takes memory when it is used, not when it is made: caches, compute, all or off",
+    },
+    Setting {
+        key: Key::Recycle,
+        variable: c"LASTUSE_RECYCLE",
+        value: "LIMIT",
+        default: "off",
+        scope: Scope::Process,
+        help: "keeps compute buffers of freed allocators for the next ones: bytes and seconds, such as 1GiB,60",
     },
     Setting {
         key: Key::Verify,
@@ -247,6 +257,7 @@ mod tests {
             "reorder",
             "budget",
             "on_demand",
+            "recycle",
             "verify",
             "retain",
             "capture",

@@ -160,6 +160,30 @@ CASE(locked_memory_is_written) {
     free_cache(&cache);
 }
 
+// Address space is taken when a cache is made: where it is short, the program is told at once, as by ggml.
+CASE(address_space_that_is_short_refuses_a_cache) {
+    pid_t child = fork();
+    CHECK(child >= 0, "no child");
+    if (child == 0) {
+        struct cache  kept  = new_cache();
+        struct rlimit limit = { .rlim_cur = 1, .rlim_max = RLIM_INFINITY };
+        CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "no limit");
+        struct ggml_context * ctx = kept.ctx;
+        ggml_reset(ctx);
+        ggml_new_tensor_2d(ctx, GGML_TYPE_F16, WIDTH, 16 * CELLS);
+        CHECK(ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type()) == NULL, "allocated");
+        // What is there goes on.
+        ggml_backend_buffer_clear(kept.buffer, 0);
+        memset(ggml_backend_buffer_get_base(kept.buffer), 7, ggml_backend_buffer_get_size(kept.buffer));
+        ggml_backend_buffer_clear(kept.buffer, 0);
+        CHECK(resident(&kept) <= 64 * KIB, "%zu bytes after it was cleared", resident(&kept));
+        _exit(0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(status == 0, "the child ended with %d", status);
+}
+
 // A child has the values of its parent, and what either writes or clears is its own.
 CASE(forked_processes_have_caches_of_their_own) {
     struct cache cache = new_cache();

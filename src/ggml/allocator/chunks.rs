@@ -11,6 +11,7 @@ use std::ffi::CStr;
 use crate::ggml::bindings::ggml_backend_buffer;
 use crate::ggml::environment::value_of;
 use crate::ggml::live::buffers::{Buffer, BufferType};
+use crate::ggml::live::recycled;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::surplus::{RUNS, give_back_beyond, note_freed, note_graph};
 use crate::ggml::observe::verify::{Verifier, note_buffer_freed};
@@ -173,7 +174,7 @@ impl Chunks {
         let held = self.sizes(buffer);
         self.free(buffer);
         let allocate = |sizes: &[Bytes]| -> Option<Vec<Buffer>> {
-            sizes.iter().map(|&size| buffer_type.allocate(size).inspect(Buffer::use_for_compute)).collect()
+            sizes.iter().map(|&size| recycled::allocate(buffer_type, size).inspect(Buffer::use_for_compute)).collect()
         };
         let larger = step.filter(|&step| step != sizes);
         if let Some(chunks) = larger.and_then(allocate).or_else(|| allocate(sizes)) {
@@ -191,10 +192,17 @@ impl Chunks {
 
     /// Frees the chunks of a buffer.
     fn free(&mut self, buffer: usize) {
-        for chunk in self.of_buffers[buffer].take().into_iter().flatten() {
+        self.take(buffer).into_iter().for_each(drop);
+    }
+
+    /// Takes out the chunks of a buffer, which are about to be freed.
+    fn take(&mut self, buffer: usize) -> Vec<Buffer> {
+        let chunks = self.of_buffers[buffer].take().unwrap_or_default();
+        for chunk in &chunks {
             note_buffer_freed(chunk.as_ptr().addr());
-            note_freed(&chunk);
+            note_freed(chunk);
         }
+        chunks
     }
 
     fn all(&self) -> impl Iterator<Item = &Buffer> {
@@ -204,7 +212,8 @@ impl Chunks {
 
 impl Drop for Chunks {
     fn drop(&mut self) {
-        (0..self.of_buffers.len()).for_each(|buffer| self.free(buffer));
+        // The allocator is freed: the next one may need such buffers.
+        (0..self.of_buffers.len()).for_each(|buffer| self.take(buffer).into_iter().for_each(recycled::free));
     }
 }
 

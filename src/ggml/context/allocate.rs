@@ -9,6 +9,7 @@ use crate::ggml::bindings::{ggml_backend_buffer, ggml_context, ggml_tensor};
 use crate::ggml::context::on_demand::take_when_written;
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::live::buffers::{Buffer, BufferType};
+use crate::ggml::live::recycled::free_all;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::live::tensor_mut::TensorMut;
 use crate::ggml::refusal::Refusal;
@@ -26,6 +27,20 @@ const NAME: &str = "alloc_tensor_range";
 /// # Safety
 /// `context` is a live context of this ggml, and no other thread uses it or its tensors.
 pub unsafe fn allocate_context(
+    context: NonNull<ggml_context>,
+    buffer_type: BufferType,
+    on_demand: bool,
+) -> Result<*mut ggml_backend_buffer, Refusal> {
+    // SAFETY: live, and used by no other thread: see "# Safety".
+    let allocate = || unsafe { try_to_allocate(context, buffer_type, on_demand) };
+    allocate().or_else(|why| if free_all() { allocate() } else { Err(why) })
+}
+
+/// As [`allocate_context`], with the memory that is free now.
+///
+/// # Safety
+/// Those of [`allocate_context`].
+unsafe fn try_to_allocate(
     context: NonNull<ggml_context>,
     buffer_type: BufferType,
     on_demand: bool,

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use crate::ggml::bindings::ggml_context;
 use crate::ggml::context::allocate::allocate_by_type;
 use crate::ggml::live::buffers::{Buffer, BufferType};
+use crate::ggml::live::recycled::allocate_new;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::live::tensor_mut::TensorMut;
 use crate::ggml::refusal::Refusal;
@@ -245,8 +246,9 @@ impl ContextChunks {
 
     /// Allocates a chunk, without the extra bytes when there is not enough memory for them.
     fn new_chunk(&self, size: Bytes, extra: Bytes) -> Result<ContextChunk, Refusal> {
-        let with_extra = size.checked_add(extra).filter(|_| extra > 0).and_then(|sum| self.buffer_type.allocate(sum));
-        let buffer = with_extra.or_else(|| self.buffer_type.allocate(size));
+        let with_extra =
+            size.checked_add(extra).filter(|_| extra > 0).and_then(|sum| allocate_new(self.buffer_type, sum));
+        let buffer = with_extra.or_else(|| allocate_new(self.buffer_type, size));
         let no_memory = || Refusal::NoMemory { buffer: self.buffer_type.name(), size };
         let buffer = buffer.ok_or_else(no_memory)?;
         buffer.set_usage(self.usage);

@@ -204,10 +204,18 @@ pub struct Buffer {
     size: Bytes,
 }
 
+// SAFETY: backends have buffers used and freed by any thread, one at a time.
+unsafe impl Send for Buffer {}
+
 impl Buffer {
     /// Returns the buffer as C's pointer.
     pub fn as_ptr(&self) -> *mut ggml_backend_buffer {
         self.buffer.as_ptr()
+    }
+
+    /// Returns its type, if ggml tells.
+    pub fn buffer_type(&self) -> Option<BufferType> {
+        self.runtime.type_of(self.reference())
     }
 
     /// Releases ownership to the caller, which has to free the buffer.

@@ -4,8 +4,10 @@ use std::ffi::OsStr;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::ggml::environment::{Switch, is_path, means_off, value_of};
+use crate::ggml::live::recycled::{Limit, set_limit};
 use crate::ggml::log::log_error;
 use crate::ggml::observe::accounting::recorder;
 use crate::ggml::observe::capture::{Destination, captures};
@@ -81,9 +83,8 @@ impl Settings {
             Key::Reorder => self.reorder = if value.is_empty() { Switch::Off } else { parse(value)? },
             Key::Budget => self.budget = parse_budget(value)?,
             Key::OnDemand => self.on_demand = parse(value)?,
-            Key::Switch | Key::Log | Key::Report | Key::Capture | Key::DumpDir | Key::Dump | Key::Accounting => {
-                return Ok(false);
-            }
+            Key::Switch | Key::Log | Key::Report | Key::Recycle | Key::Capture => return Ok(false),
+            Key::DumpDir | Key::Dump | Key::Accounting => return Ok(false),
         }
         Ok(true)
     }
@@ -184,6 +185,7 @@ fn observe(key: Key, value: &OsStr) -> Result<(), String> {
         Key::DumpDir => dumps().set_folder(path).map_err(text)?,
         Key::Dump => dumps().set_names(parse(value)?).map_err(text)?,
         Key::Accounting => recorder().set(path).map_err(text)?,
+        Key::Recycle => set_limit(parse_limit(value)?),
         Key::Switch | Key::Log | Key::Report => {}
         Key::Rules | Key::Effort | Key::Verify | Key::Retain | Key::Reorder | Key::Budget | Key::OnDemand => {}
     }
@@ -220,6 +222,19 @@ fn parse_budget(value: &OsStr) -> Result<Option<Bytes>, String> {
     parse_size(value).map(Some).ok_or_else(wrong)
 }
 
+/// Parses bytes and, after a comma, seconds, of which 60 are the default.
+fn parse_limit(value: &OsStr) -> Result<Option<Limit>, String> {
+    let value = in_utf8(value)?.trim();
+    if value.is_empty() || means_off(value) {
+        return Ok(None);
+    }
+    let (bytes, seconds) = value.split_once(',').unwrap_or((value, "60"));
+    let wrong =
+        || format!("{value:?} is not a limit; expected bytes and seconds, such as 1GiB,60, bytes alone, or off");
+    let (bytes, seconds) = parse_size(bytes).zip(seconds.trim().parse().ok()).ok_or_else(wrong)?;
+    Ok(Some(Limit { bytes, time: Duration::from_secs(seconds) }))
+}
+
 fn in_utf8(value: &OsStr) -> Result<&str, String> {
     value.to_str().ok_or_else(|| format!("{value:?} is not UTF-8"))
 }
@@ -244,6 +259,18 @@ mod tests {
         let expected = [("700MiB", Some(700 << 20)), (" 1g ", Some(1 << 30)), ("", None), ("off", None), ("0", None)];
         for (text, budget) in expected {
             assert_eq!(budget_of(text), Ok(budget), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn limits_are_bytes_and_seconds() {
+        let limit =
+            |text: &str| parse_limit(OsStr::new(text)).map(|limit| limit.map(|it| (it.bytes, it.time.as_secs())));
+        assert_eq!(limit("1GiB,5"), Ok(Some((1 << 30, 5))));
+        assert_eq!(limit(" 4096 "), Ok(Some((4096, 60))));
+        assert_eq!([limit(""), limit("off"), limit("0")], [const { Ok(None) }; 3]);
+        for text in ["1GiB,", "much", "1GiB,-1", "1GiB,5,6"] {
+            assert!(limit(text).is_err_and(|why| why.starts_with(&format!("{text:?} is not a limit"))), "{text}");
         }
     }
 
