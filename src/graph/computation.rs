@@ -5,6 +5,7 @@ use crate::placement::Step;
 use super::def_use::DefUse;
 use super::layouts::{Layout, LayoutId, LayoutRef, Layouts, UNKNOWN};
 use super::retention::Retention;
+use super::rules::Rules;
 use super::tensor::{Flags, Tensor, TensorId, View};
 
 /// A computation graph. Tensors are added in the order of their ids, and so are their sources.
@@ -209,11 +210,16 @@ impl Graph {
         self.layout_ids[one as usize] == self.layout_ids[other as usize]
     }
 
-    /// Returns `true` if a node may be computed where its source in this slot is, by its operation and the layouts. The rules
-    /// of the buffer ([`super::Rules::allow`]) and the live ranges decide whether it is.
-    #[inline]
-    pub fn may_write_over(&self, node: TensorId, slot: usize) -> bool {
-        self.tensor(node).in_place.may_write_over(slot) && self.same_layout(self.sources(node)[slot], node)
+    /// Returns `true` if a node may take the memory of its source in this slot under the rules of a buffer, by the operation
+    /// and the layouts, and unless the source is in the middle of other memory.
+    ///
+    /// Whether it does depends on uses, since nothing else may use that memory, neither later nor in another slot, and on
+    /// sizes. The simulator decides separately, by addresses.
+    #[inline(always)]
+    pub fn may_take_memory(&self, node: TensorId, (slot, source): (usize, TensorId), rules: &Rules) -> bool {
+        self.same_layout(source, node)
+            && rules.allow(self.tensor(node).in_place, slot)
+            && self.tensor(source).view.is_none_or(|view| rules.views && view.offset == 0)
     }
 
     /// Returns the leafs in the order of the graph.

@@ -92,7 +92,8 @@ impl Rules {
         RULES.iter().filter(move |(_, rule)| !*rule(&mut self) && *rule(&mut allowed)).map(|(name, _)| *name)
     }
 
-    /// Returns `true` if `operation` may write over a source of the same layout in this slot.
+    /// Returns `true` if an operation may write over a source of the same layout in this slot. The rest of the rule is
+    /// [`Graph::may_take_memory`](super::Graph::may_take_memory).
     pub fn allow(&self, in_place: InPlace, slot: usize) -> bool {
         let is_on = match in_place {
             InPlace::RowByRow(_) => self.rows,

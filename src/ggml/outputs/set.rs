@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::graph::Effect;
-use crate::graph::{Flags, Op, Strides};
+use crate::graph::{Effect, Flags, Op, Rules, Strides};
 
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::ids::Ids;
@@ -153,8 +152,7 @@ fn check_sources(runtime: &'static Runtime, tensor: TensorRef<'_>, dst: TensorRe
     let mut over = tensor.sources().enumerate().filter(|&(_, source)| is_there(source));
     let Some((slot, source)) = over.next() else { return Ok(()) };
     let in_place = runtime.operations.operation(tensor.op()).in_place;
-    let is_in_place = in_place.is_listed()
-        && in_place.may_write_over(slot)
+    let is_in_place = Rules::GGML.allow(in_place, slot)
         && over.next().is_none()
         && source.layout() == tensor.layout()
         && dst.layout().to_layout().tidied(tensor.nb()[0] as u64).by_ref() == tensor.layout()

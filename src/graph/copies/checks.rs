@@ -1,6 +1,6 @@
 //! Whether a producer can write where a copy would, at its earlier step.
 
-use crate::graph::{Layout, Strides, TensorId};
+use crate::graph::{Layout, Rules, Strides, TensorId};
 use crate::placement::Step;
 
 use super::changes::Reason;
@@ -124,18 +124,17 @@ impl Pass<'_> {
         let node = found.producer.node;
         let layout = self.layout_of(found);
         let region = state.region_at(found.place, &layout);
-        let in_place = state.graph.tensor(node).in_place;
+        let (in_place, rules) = (state.graph.tensor(node).in_place, if on_cpu { Rules::ALL } else { Rules::GGML });
         let mut overlaps = 0;
         for (slot, &source) in state.graph.sources(node).iter().enumerate() {
             let other = state.region(source);
             if source == node || !other.shares_bytes(region) {
                 continue;
             }
-            let may = in_place.may_write_over(slot) && (on_cpu || in_place.is_listed());
             let element_size = layout.nb[0];
             let is_same = state.edit.layout(source).tidied(element_size) == layout.tidied(element_size);
             overlaps += 1;
-            if !may || !is_same || other.start != region.start || overlaps > 1 {
+            if !rules.allow(in_place, slot) || !is_same || other.start != region.start || overlaps > 1 {
                 return Err(Reason::Overlap);
             }
         }

@@ -192,15 +192,10 @@ impl<'a, S: Sizes + ?Sized> InPlaceSearch<'a, S> {
     /// exactly when ggml would move it, so that no buffer grows beyond what ggml needs.
     #[inline(never)]
     fn best_of_all(&mut self) -> Best<'a> {
-        let mut has_others = false;
         let mut best: Option<Candidate> = None;
         let mut is_ggmls = true;
         for (slot, &source) in self.sources.iter().enumerate() {
-            if !self.is_candidate(slot, source) {
-                continue;
-            }
-            if !self.ggml_may_use(source) {
-                has_others = true;
+            if !(self.ggml_may_use(source) && self.is_candidate(slot, source)) {
                 continue;
             }
             let Some(candidate) = self.checked(slot, source) else { continue };
@@ -213,10 +208,7 @@ impl<'a, S: Sizes + ?Sized> InPlaceSearch<'a, S> {
                 break;
             }
         }
-        if best.is_none() && has_others {
-            best = self.first_beyond_ggml();
-        }
-        Best { candidate: best, is_ggmls }
+        Best { candidate: best.or_else(|| self.first_beyond_ggml()), is_ggmls }
     }
 
     /// Returns `true` if the rules may prefer a source in a later slot to this one.
@@ -246,30 +238,23 @@ impl<'a, S: Sizes + ?Sized> InPlaceSearch<'a, S> {
     /// source is in its memory.
     #[inline(always)]
     fn is_candidate(&self, slot: usize, source: TensorId) -> bool {
-        self.ends_now(source) && self.has_layout_of(source) && self.is_alone(slot, source)
+        let root = |source: TensorId| self.known.graph.root(source);
+        let is_elsewhere = |(other, &it): (usize, &TensorId)| other == slot || root(it) != root(source);
+        self.ends_now(source) && self.has_layout_of(source) && self.sources.iter().enumerate().all(is_elsewhere)
     }
 
-    #[inline(always)]
-    fn is_alone(&self, slot: usize, source: TensorId) -> bool {
-        let root = self.known.graph.root(source);
-        let is_elsewhere =
-            |(other, &source): (usize, &TensorId)| other == slot || self.known.graph.root(source) != root;
-        self.sources.iter().enumerate().all(is_elsewhere)
-    }
-
-    /// Returns the source in this slot with its memory, if the node may write over it.
+    /// Returns the source in this slot with its memory, if the node may take that and nothing uses it later.
     #[inline(always)]
     fn checked(&mut self, slot: usize, source: TensorId) -> Option<Candidate<'a>> {
-        let view = self.known.graph.tensor(source).view;
+        let graph = self.known.graph;
+        let view = graph.tensor(source).view;
         let root = view.map_or(source, |view| view.root);
         let allocation = self.blocks.allocation(root)?;
-        let rules = self.blocks.rules(allocation.buffer);
-        let beyond_ggml = view.is_some() || !self.in_place.is_listed();
         // Sharing that ggml does not do must not move a node to another buffer.
-        let is_right = allocation.buffer == self.buffer || !(beyond_ggml || self.is_used_later_by_inactive(source));
-        let may_be_view = view.is_none_or(|view| view.offset == 0 && rules.views && self.ends_now(root));
-        let is_retained = self.known.graph.is_retained_until(root, self.node);
-        if is_retained || !(is_right && may_be_view && rules.allow(self.in_place, slot)) {
+        let is_right = allocation.buffer == self.buffer || (self.in_place.is_listed() && self.ggml_may_use(source));
+        let is_last = (view.is_none() || self.ends_now(root)) && !graph.is_retained_until(root, self.node);
+        let rules = self.blocks.rules(allocation.buffer);
+        if !(is_right && is_last && graph.may_take_memory(self.node, (slot, source), rules)) {
             return None;
         }
         let alloc_size = self.size_in(allocation.buffer);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::graph::{BufferIndex, BufferSpec, Flags, Graph, InPlace, Op, Requests, Sizes, TensorId};
+use crate::graph::{BufferIndex, BufferSpec, Flags, Graph, InPlace, Op, Requests, Rules, Sizes, TensorId};
 use crate::placement::{Bytes, Step};
 
 use super::any_order::any_order;
@@ -157,7 +157,7 @@ impl<S: Sizes + ?Sized> Walk<'_, S> {
     /// Returns an inactive node in place of a source, where ggml's own list of operations allows it and it fits.
     fn inactive_in_place(&mut self, node: TensorId, slot: usize, source: TensorId) -> Option<InactiveNode> {
         let graph = self.known.graph;
-        if !graph.tensor(node).in_place.is_listed() || !graph.may_write_over(node, slot) {
+        if !graph.may_take_memory(node, (slot, source), &Rules::GGML) {
             return None;
         }
         let allocation = self.blocks.allocation(source).map(|allocation| (allocation.buffer, allocation.alloc_size));
@@ -225,9 +225,9 @@ const FUSED: Step = 8;
 #[cold]
 fn keep_fused_sources(graph: &Graph, is_retained: &[bool], blocks: &mut Blocks, node: TensorId, step: Step) {
     let is_replaced = |(slot, &source): (usize, &TensorId)| {
-        is_retained[graph.root(source) as usize] && graph.may_write_over(node, slot)
+        is_retained[graph.root(source) as usize] && graph.may_take_memory(node, (slot, source), &Rules::GGML)
     };
-    if !graph.tensor(node).in_place.is_listed() || !graph.sources(node).iter().enumerate().any(is_replaced) {
+    if !graph.sources(node).iter().enumerate().any(is_replaced) {
         return;
     }
     let first = step.saturating_sub(FUSED);

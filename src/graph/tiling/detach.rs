@@ -1,7 +1,7 @@
 //! Nodes that a program computes in place of a source get their own memory where that makes no difference: planning
 //! puts them in place again, and tiles of them can be tiled.
 
-use crate::graph::{Effect, Flags, Graph, InPlace, TensorId, View};
+use crate::graph::{Effect, Flags, Graph, Rules, TensorId, View};
 
 use super::operations::TileKind;
 
@@ -98,6 +98,6 @@ impl Facts<'_> {
         let is_same = layout == self.graph.layout(source) && layout == self.graph.layout(root) && view.offset == 0;
         let is_known =
             self.kinds[node as usize] != TileKind::Other && self.graph.tensor(node).op.effect() == Effect::Result;
-        is_same && is_known && matches!(self.graph.tensor(node).in_place, InPlace::Listed(_))
+        is_same && is_known && Rules::GGML.allow(self.graph.tensor(node).in_place, 0)
     }
 }
