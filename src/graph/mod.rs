@@ -16,6 +16,7 @@
 //! - `access`: which bytes a node reads and writes
 //! - `rules`, `device`, `rule_setting`, `buffer`: the target of a plan
 //! - `live_ranges`: when each tensor needs memory
+//! - `live_bytes`: the live bytes in whatever order nodes run
 //! - `plan`: the address of each tensor
 //! - [`kernels`]: the cost of a placement on a device, in kernels that are not fused and barriers
 //! - `simulate`: runs a graph on a plan without computing, to verify the plan
@@ -43,6 +44,7 @@ mod computation;
 mod edit;
 pub mod copies;
 mod live_ranges;
+mod live_bytes;
 mod plan;
 pub mod kernels;
 mod progress;

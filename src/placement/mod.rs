@@ -51,6 +51,6 @@ pub use problem::{
 };
 pub(crate) use problem::{filled, refill};
 pub use search::{Effort, Outcome, solve};
-pub use timeline::{Timeline, lower_bound, memory_profile, peaks, sum_of_ranges};
+pub use timeline::{MemoryProfile, Timeline, lower_bound, peaks, sum_of_ranges};
 pub use validate::{Defect, validate, validate_large};
 pub use valley_sweep::ValleySweep;

@@ -118,16 +118,47 @@ impl Timeline {
     }
 }
 
-/// Returns the live bytes at each step, up to the last step at which a block is live.
-///
-/// Expects a problem that [`Problem::check_total`] accepts. The largest entry is the
-/// [lower bound](lower_bound), which is faster to compute alone.
-pub fn memory_profile(problem: &Problem) -> Vec<Bytes> {
-    let steps = problem.blocks().iter().map(|block| block.end_step as usize).max().unwrap_or(0);
-    let blocks = problem.blocks().iter().map(|block| (block.first_step as usize..block.end_step as usize, block.size));
-    let tails =
-        problem.list().tails().map(|tail| (tail.free.start as usize..tail.free.end as usize, tail.size.wrapping_neg()));
-    sum_of_ranges(steps, blocks.chain(tails))
+/// The memory profile of a problem: the live bytes at each step, up to the last step at which a block is live.
+#[derive(Clone, Debug)]
+pub struct MemoryProfile {
+    /// By step. The largest entry is the [lower bound](lower_bound), which is faster to compute alone.
+    pub live: Vec<Bytes>,
+    /// By step, and for the end: bytes of the blocks that start before it, and of those that end by it.
+    started: Vec<Bytes>,
+    ended: Vec<Bytes>,
+}
+
+impl MemoryProfile {
+    /// Computes the memory profile of a problem that [`Problem::check_total`] accepts.
+    pub fn of(problem: &Problem) -> Self {
+        let blocks = problem.blocks();
+        let steps = blocks.iter().map(|block| block.end_step as usize).max().unwrap_or(0);
+        let since = |step: fn(&Block) -> Step| {
+            sum_of_ranges(steps + 1, blocks.iter().map(move |block| (step(block) as usize..steps + 1, block.size)))
+        };
+        let (started, ended) = (since(|block| block.first_step + 1), since(|block| block.end_step));
+        let freed = problem.list().tails().map(|tail| (tail.free.start as usize..tail.free.end as usize, tail.size));
+        let freed = sum_of_ranges(steps, freed);
+        let live = (0..steps).map(|step| started[step + 1] - ended[step] - freed[step]).collect();
+        Self { live, started, ended }
+    }
+
+    /// Returns the first step with the most live bytes, and those bytes.
+    pub fn peak(&self) -> Option<(Step, Bytes)> {
+        let step = peaks(&self.live).first()?.start;
+        Some((step, self.live[step as usize]))
+    }
+
+    /// Returns the bytes of the blocks that are live at some of these steps.
+    pub fn overlapping(&self, steps: Range<Step>) -> Bytes {
+        let at = |bytes: &[Bytes], step: Step| bytes[(step as usize).min(self.live.len())];
+        at(&self.started, steps.end) - at(&self.ended, steps.start)
+    }
+
+    /// Returns the bytes that are live at a step, or at the end, and were live at the step before.
+    pub fn crossing(&self, step: usize) -> Bytes {
+        self.live.get(step).map_or(0, |live| live - (self.started[step + 1] - self.started[step]))
+    }
 }
 
 /// Returns the steps at which a memory profile is at its peak, in order, as half-open ranges of adjacent steps.

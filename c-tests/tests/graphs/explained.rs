@@ -6,7 +6,7 @@ use crate::support::{expect, in_parallel};
 use lastuse::graph::order::ReorderEffort;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, GraphPlan, RuleSetting, Rules, TensorId};
-use lastuse::placement::{self, Bytes, memory_profile};
+use lastuse::placement::{self, Bytes, MemoryProfile};
 use lastuse::report::explain::{Advice, BufferExplanation, Change, DEFAULT_TRIALS, Explanation, PlannedGraph, explain};
 use lastuse_c_tests::{captured_graphs, graph_name, graphs_in, read_graph};
 
@@ -65,7 +65,7 @@ fn listed_blocks_are_those_live_at_the_peak() {
         for buffer in &explained.explanation.buffers {
             let peak = buffer.peak.as_ref().expect("captured graphs need memory");
             let listed: Bytes = peak.live.iter().map(|block| block.bytes).sum();
-            let loads = memory_profile(&plan.problems[buffer.id]);
+            let loads = MemoryProfile::of(&plan.problems[buffer.id]).live;
             assert_eq!(listed, loads[peak.node.step as usize], "{name}");
             assert_eq!([peak.bytes, explained.bound(buffer), buffer.lower_bound], [listed; 3], "{name}");
             let others = peak.as_high.iter().flat_map(|&(first, last)| first..=last);

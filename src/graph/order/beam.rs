@@ -6,10 +6,10 @@
 
 use std::collections::VecDeque;
 
+use crate::graph::live_bytes::Run;
 use crate::placement::{Bytes, Step};
 
 use super::Hazards;
-use super::run::Run;
 
 /// How many nodes are tried next in a state, per width of the beam: graphs may have thousands that are ready at once.
 const BRANCHES: usize = 8;

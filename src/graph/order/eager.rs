@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
+use crate::graph::live_bytes::{Model, Run};
 use crate::placement::Step;
 
 use super::Hazards;
-use super::model::Model;
-use super::run::Run;
 
 /// Returns the given order with each node moved forward to where it frees more bytes than it allocates and everything
 /// that must run before it has run: an optimizer's step to right after the last use of its weight and its gradient.

@@ -1,11 +1,10 @@
 //! Lowers the peak: searches windows around the step with the most live bytes, small ones first.
 
+use crate::graph::live_bytes::{Model, Run, peaks_of};
 use crate::placement::{Bytes, Step};
 
 use super::Hazards;
 use super::beam::{BeamSearch, search};
-use super::model::Model;
-use super::run::{Run, peaks_of};
 
 /// Windows to search, one after the other until one lowers the peak: steps on each side of the peak, and the width of
 /// the beam. The largest window is the whole graph.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::graph::live_bytes::{Model, Run, peaks_of};
 use crate::graph::{
     BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, Sizes, TensorId, Workspace, live_ranges, plan,
 };
@@ -10,10 +11,8 @@ use crate::placement::{Bytes, Step};
 use super::Hazards;
 use super::eager::eager;
 use super::improve::{GLOBAL, Improver, LOCAL};
-use super::model::Model;
 use super::moved::moved;
 use super::restore::restore;
-use super::run::{Run, peaks_of};
 
 /// Work limit of the search: how many times a node is tried. A million takes some hundredths of a second, on graphs of
 /// more than ten thousand nodes up to two tenths.

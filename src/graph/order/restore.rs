@@ -1,10 +1,9 @@
 //! Moves back what did not have to move: backends often fuse nodes that are neighbours in the given order.
 
+use crate::graph::live_bytes::{Model, Run, peaks_of};
 use crate::placement::{Bytes, Step};
 
 use super::Hazards;
-use super::model::Model;
-use super::run::{Run, peaks_of};
 
 /// Brings `order` closer to the given one without raising its peaks above `caps`. Stops when no `work` is left.
 pub fn restore(model: &Model, hazards: &Hazards, order: &mut [Step], caps: &[Bytes], work: &mut u64) {

@@ -4,8 +4,8 @@
 //! the steps are found by the bytes alone: a segment may make at most a given number of bytes before the next narrow
 //! step.
 
-use crate::graph::order::{Model, ValueId};
-use crate::placement::{Bytes, Step};
+use crate::graph::live_bytes::{Model, ValueId};
+use crate::placement::{Bytes, Step, sum_of_ranges};
 
 use super::facts::Facts;
 
@@ -62,16 +62,8 @@ fn candidates(facts: &Facts, model: &Model) -> Vec<Candidate> {
 
 /// Returns, by forward step, the bytes of candidates that are made up to it and used after it in the forward pass.
 fn crossing_bytes(facts: &Facts, candidates: &[Candidate]) -> Vec<Bytes> {
-    let mut changes = vec![0i128; facts.boundary as usize + 1];
-    for candidate in candidates {
-        changes[candidate.def as usize] += i128::from(candidate.size);
-        changes[candidate.last_use as usize] -= i128::from(candidate.size);
-    }
-    let sum = |live: &mut i128, change: i128| {
-        *live += change;
-        Some(Bytes::try_from(*live).unwrap_or(0))
-    };
-    changes.into_iter().scan(0, sum).collect()
+    let crossed = |it: &Candidate| (it.def as usize..it.last_use.max(it.def) as usize, it.size);
+    sum_of_ranges(facts.boundary as usize + 1, candidates.iter().map(crossed))
 }
 
 /// Drops all but what crosses the narrowest step of each segment; a segment makes at most `most` bytes.

@@ -1,6 +1,6 @@
 //! The live bytes of an order of execution in which nodes run again.
 
-use crate::graph::order::{Model, ValueId};
+use crate::graph::live_bytes::{Model, Run, ValueId, raise};
 use crate::placement::{Bytes, Step};
 
 use super::schedule::Item;
@@ -10,18 +10,15 @@ use super::schedule::Item;
 pub struct Estimator<'a> {
     model: &'a Model,
     boundary: Step,
-    /// By value, then by copy of a value: uses that are still to come.
-    remaining: Vec<u32>,
-    /// By value, then by copy of a value: bytes of its block; 0 while it has none.
-    blocks: Vec<Bytes>,
+    /// Values have a second memory: that of the copy.
+    run: Run<'a>,
     /// By value: whether it is computed again.
     is_again: Vec<bool>,
     /// By buffer.
-    live: Vec<Bytes>,
     peaks: Vec<Bytes>,
     goal: Bytes,
     excess: u128,
-    /// How many nodes so far exceeded the goal; and, by value, then by copy, how many had when it was computed.
+    /// How many nodes so far exceeded the goal; and, by memory, how many had when it was computed.
     exceeding: u32,
     exceeding_at_start: Vec<u32>,
     /// By value: whether it or its copy was live when a node exceeded the goal.
@@ -35,10 +32,8 @@ impl<'a> Estimator<'a> {
         Self {
             model,
             boundary,
-            remaining: vec![0; 2 * count],
-            blocks: vec![0; 2 * count],
+            run: Run::new(model),
             is_again: vec![false; count],
-            live: Vec::new(),
             peaks: Vec::new(),
             goal: 0,
             excess: 0,
@@ -67,99 +62,47 @@ impl<'a> Estimator<'a> {
     /// differ: live ranges also depend on which of several in-place sources a node takes, on CONCAT, on unread inputs and
     /// on what fused nodes read.
     pub fn peak(&mut self, items: &[Item]) -> Bytes {
-        self.count_uses(items);
-        let start = self.model.start();
-        self.live.clone_from(&start);
-        self.peaks.clone_from(&start);
-        for (value, block) in self.model.values.iter().zip(&mut self.blocks).filter(|(value, _)| value.from_start) {
-            *block = value.size;
-        }
+        let Self { model, boundary, run, is_again, .. } = self;
+        is_again.fill(false);
+        let again = items.iter().filter(|item| item.again);
+        again.filter_map(|item| model.nodes[item.step as usize].computes).for_each(|it| is_again[it as usize] = true);
+        run.restart(
+            2 * is_again.len(),
+            items.iter().flat_map(|&item| {
+                let memory = memory(is_again, *boundary, item);
+                model.nodes[item.step as usize].uses.iter().map(move |&(value, times)| (memory(value), times))
+            }),
+        );
+        self.peaks.clear();
+        self.peaks.extend_from_slice(run.live());
         (self.excess, self.exceeding) = (0, 0);
         self.exceeding_at_start.fill(0);
         self.is_live_above_goal.fill(false);
-        for &item in items {
-            self.run(item);
-        }
+        items.iter().for_each(|&item| self.run(item));
         self.peaks.iter().sum()
     }
 
-    fn count_uses(&mut self, items: &[Item]) {
-        self.is_again.fill(false);
-        self.blocks.fill(0);
-        self.remaining.fill(0);
-        for item in items.iter().filter(|item| item.again) {
-            if let Some(value) = self.model.nodes[item.step as usize].computes {
-                self.is_again[value as usize] = true;
-            }
-        }
-        for &item in items {
-            for &(value, times) in &self.model.nodes[item.step as usize].uses {
-                let used = self.used(item, value);
-                self.remaining[used] += times;
-            }
-        }
-    }
-
-    /// Returns which copy of a value a node uses.
-    fn used(&self, item: Item, value: ValueId) -> usize {
-        let is_late = item.again || item.step >= self.boundary;
-        if is_late && self.is_again[value as usize] { self.copy(value) } else { value as usize }
-    }
-
-    fn copy(&self, value: ValueId) -> usize {
-        self.model.values.len() + value as usize
-    }
-
     fn run(&mut self, item: Item) {
-        let model = self.model;
-        let node = &model.nodes[item.step as usize];
-        node.undefined.iter().for_each(|&value| self.allocate(value as usize, value));
-        let in_place = node.in_place_sources.iter().map(|&value| self.used(item, value));
-        let mut in_place = in_place.filter(|&used| self.remaining[used] == 1 && self.blocks[used] > 0);
-        let source = in_place.next();
+        let Self { run, peaks, excess, exceeding, exceeding_at_start, .. } = self;
+        let node = &self.model.nodes[item.step as usize];
+        let memory = memory(&self.is_again, self.boundary, item);
         if let Some(value) = node.computes {
-            let result = if item.again { self.copy(value) } else { value as usize };
-            self.exceeding_at_start[result] = self.exceeding;
-            match source {
-                Some(source) if self.blocks[result] == 0 => {
-                    self.blocks[result] = std::mem::take(&mut self.blocks[source]);
-                }
-                _ => self.allocate(result, value),
-            }
+            exceeding_at_start[memory(value)] = *exceeding;
         }
-        let live: Bytes = self.live.iter().sum();
-        self.excess = self.excess.saturating_add(u128::from(live.saturating_sub(self.goal)).pow(2));
-        self.exceeding += u32::from(live > self.goal);
-        for &(value, times) in &node.uses {
-            let used = self.used(item, value);
-            self.remaining[used] -= times;
-            self.is_live_above_goal[value as usize] |= self.exceeding > self.exceeding_at_start[used];
-            if self.remaining[used] == 0 && model.values[value as usize].ends {
-                let block = std::mem::take(&mut self.blocks[used]);
-                self.live[model.values[value as usize].buffer as usize] -= block;
-            }
-        }
-        if let Some(value) = node.computes {
-            self.shrink(if item.again { self.copy(value) } else { value as usize }, value);
+        run.forward_in(item.step, memory, |live| {
+            raise(peaks, live);
+            let live: Bytes = live.iter().sum();
+            *excess = excess.saturating_add(u128::from(live.saturating_sub(self.goal)).pow(2));
+            *exceeding += u32::from(live > self.goal);
+        });
+        for &(value, _) in &node.uses {
+            self.is_live_above_goal[value as usize] |= *exceeding > exceeding_at_start[memory(value)];
         }
     }
+}
 
-    /// Frees the part of a larger in-place source's block beyond the size of the result.
-    fn shrink(&mut self, result: usize, value: ValueId) {
-        let value = self.model.values[value as usize];
-        let beyond = self.blocks[result].saturating_sub(value.size);
-        self.blocks[result] -= beyond;
-        self.live[value.buffer as usize] -= beyond;
-    }
-
-    fn allocate(&mut self, result: usize, value: ValueId) {
-        if self.blocks[result] == 0 {
-            let value = self.model.values[value as usize];
-            self.blocks[result] = value.size;
-            let live = &mut self.live[value.buffer as usize];
-            *live += value.size;
-            let peak = &mut self.peaks[value.buffer as usize];
-            *peak = (*live).max(*peak);
-        }
-    }
+/// Returns in which memory a node finds a value: in that of the copy from the backward pass on, if there is one.
+fn memory(is_again: &[bool], boundary: Step, item: Item) -> impl Fn(ValueId) -> usize + Copy {
+    let is_late = item.again || item.step >= boundary;
+    move |value| value as usize + if is_late && is_again[value as usize] { is_again.len() } else { 0 }
 }

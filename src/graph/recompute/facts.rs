@@ -1,6 +1,7 @@
 //! The tensors that may be recomputed, and the limits of a recomputation.
 
-use crate::graph::order::{Hazards, Model, ValueId, last_barrier};
+use crate::graph::live_bytes::{Model, ValueId};
+use crate::graph::order::{Hazards, last_barrier};
 use crate::graph::{Effect, Flags, Graph, TensorId};
 use crate::placement::Step;
 

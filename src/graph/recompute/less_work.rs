@@ -1,7 +1,7 @@
 //! Less work in a given order of execution: a result is kept instead of computed again, or something cheaper is dropped
 //! for it.
 
-use crate::graph::order::Model;
+use crate::graph::live_bytes::Model;
 use crate::placement::{Bytes, Step};
 
 use super::estimate::Estimator;

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::graph::order::{Hazards, Model, ReorderEffort, reorder};
+use crate::graph::live_bytes::Model;
+use crate::graph::order::{Hazards, ReorderEffort, reorder};
 use crate::graph::progress::Progress;
 use crate::graph::{BufferIndex, BufferSpec, Edited, Requests, Sizes, TensorId, Workspace, live_ranges, plan};
 use crate::placement::{Bytes, Step};

@@ -1,6 +1,6 @@
 //! The order of execution that follows from the dropped results: when each node runs, and when it runs again.
 
-use crate::graph::order::ValueId;
+use crate::graph::live_bytes::ValueId;
 use crate::graph::{Edited, Graph, GraphEdit, TensorId};
 use crate::placement::Step;
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::graph::order::{Model, ValueId};
+use crate::graph::live_bytes::{Model, ValueId};
 use crate::graph::progress::Progress;
 use crate::placement::{Bytes, Step};
 

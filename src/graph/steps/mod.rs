@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::graph::{Graph, Retained, Retention, TensorId};
-use crate::placement::{Bytes, Problem, Step, sum_of_ranges};
+use crate::placement::{Bytes, MemoryProfile, Problem, Step};
 
 #[cfg(test)]
 mod tests;
@@ -58,12 +58,13 @@ pub fn choose_steps(nodes: usize, count: usize, problems: &[Problem]) -> Result<
     if count > nodes.max(1) {
         return Err(format!("the graph has {nodes} nodes, which are fewer than the {count} steps"));
     }
-    let crossing = live_bytes(problems, nodes, 1);
+    let profiles: Vec<MemoryProfile> = problems.iter().map(MemoryProfile::of).collect();
+    let crossing = |node: usize| -> Bytes { profiles.iter().map(|profile| profile.crossing(node)).sum() };
     // Half a step of nodes before and after each of the cuts that would make steps of equal length.
     let edge = |half: usize| (half * nodes).div_ceil(2 * count);
     let cut = |number: usize| {
         let best = (edge(2 * number - 1)..edge(2 * number + 1))
-            .min_by_key(|&node| (crossing[node], node.abs_diff(number * nodes / count)));
+            .min_by_key(|&node| (crossing(node), node.abs_diff(number * nodes / count)));
         Step::try_from(best.expect("at least one node a step") - 1).expect("fewer than 2^32 nodes")
     };
     steps_between(nodes, &(1..count).map(cut).collect::<Vec<Step>>())
@@ -98,27 +99,11 @@ pub fn retained(graph: &Graph, steps: &[Range<Step>]) -> Retention {
 
 /// Returns the memory of each of `steps`. `problems` are those of a plan of the graph.
 pub fn bytes_of(steps: &[Range<Step>], problems: &[Problem]) -> Vec<StepBytes> {
-    let nodes = steps.last().map_or(0, |step| step.end as usize);
-    let (live, crossing) = (live_bytes(problems, nodes, 0), live_bytes(problems, nodes, 1));
+    let profiles: Vec<MemoryProfile> = problems.iter().map(MemoryProfile::of).collect();
+    let live = |node: Step| profiles.iter().filter_map(|profile| profile.live.get(node as usize)).sum();
     let bytes = |step: &Range<Step>| StepBytes {
-        peak: live[step.start as usize..step.end as usize].iter().copied().max().unwrap_or(0),
-        crossing: crossing[step.end as usize],
+        peak: step.clone().map(live).max().unwrap_or(0),
+        crossing: profiles.iter().map(|profile| profile.crossing(step.end as usize)).sum(),
     };
     steps.iter().map(bytes).collect()
-}
-
-/// Returns, by node, the bytes that are live while it runs and were live at all of the `earlier` nodes before it; 0 behind the
-/// last node.
-fn live_bytes(problems: &[Problem], nodes: usize, earlier: Step) -> Vec<Bytes> {
-    let range = |first: Step, end: Step| (first + earlier) as usize..end.max(first + earlier) as usize;
-    let ranges = problems.iter().flat_map(|problem| {
-        let blocks = problem.blocks().iter().map(move |block| (range(block.first_step, block.end_step), block.size));
-        // What a block that has shrunk no longer holds.
-        let freed = problem.list().tails().map(move |tail| {
-            let first = tail.free.start.max(problem.blocks()[tail.block as usize].first_step + earlier);
-            (first as usize..tail.free.end.max(first) as usize, tail.size.wrapping_neg())
-        });
-        blocks.chain(freed)
-    });
-    sum_of_ranges(nodes + 1, ranges)
 }

@@ -34,7 +34,7 @@ impl Candidate {
     /// both steps have equal live bytes, the nodes at equal distances from the step form a region, and its estimate equals
     /// this one. Counts the regions looked at in `work`.
     pub fn again(&self, facts: &Facts<'_>, found_for: Aim, aim: Aim, work: &mut u64) -> Option<Self> {
-        let profile = &facts.profiles[aim.buffer as usize];
+        let profile = &facts.profiles[aim.buffer as usize].live;
         if profile[aim.step as usize] != profile[found_for.step as usize] {
             return None;
         }
@@ -133,7 +133,7 @@ fn largest(facts: &Facts<'_>, aim: Aim) -> Vec<TensorId> {
 /// Returns how to tile a region no finer than the target needs, or as finely as is possible. `None` if that leaves the step as
 /// it is, or more than `limit` bytes live.
 fn estimate(facts: &Facts<'_>, region: &Region, aim: Aim, limit: Option<Bytes>) -> Option<Estimate> {
-    let now = facts.profiles[aim.buffer as usize][aim.step as usize];
+    let now = facts.profiles[aim.buffer as usize].live[aim.step as usize];
     let bytes = live(facts, region)?;
     if bytes.fixed >= now || limit.is_some_and(|limit| bytes.fixed > limit) {
         return None;

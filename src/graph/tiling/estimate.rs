@@ -1,7 +1,8 @@
 //! The live bytes while a region runs in tiles.
 
+use crate::graph::live_bytes::{Run, peaks_of};
 use crate::graph::{BufferIndex, TensorId};
-use crate::placement::{BlockId, Bytes};
+use crate::placement::{BlockId, Bytes, Step};
 
 use super::facts::Facts;
 use super::region::Region;
@@ -27,19 +28,18 @@ impl Live {
 /// Returns the live bytes of the buffer that holds all of a region's results; `None` if they are in several.
 pub fn live(facts: &Facts<'_>, region: &Region) -> Option<Live> {
     let (buffer, steps) = (buffer_of(facts, region)?, region.steps(facts)?);
-    let computed = computed(facts, region);
-    let mut fixed = facts.overlapping[buffer as usize].bytes(steps);
+    let mut fixed = facts.profiles[buffer as usize].overlapping(steps);
     for block in blocks_of(facts, region) {
         let tensors = facts.in_block[buffer as usize].of(block);
         let outside = tensors.iter().filter(|id| region.member(**id).is_none() && is_read(facts, region, **id));
-        let bytes = outside.map(|&id| facts.sizes[id as usize]).max().unwrap_or(0);
+        let bytes = outside.map(|&id| facts.model.size(id)).max().unwrap_or(0);
         fixed =
             fixed.saturating_sub(facts.problems[buffer as usize].blocks()[block as usize].size).saturating_add(bytes);
     }
     for output in region.outputs(facts) {
-        fixed = fixed.saturating_add(facts.sizes[output.tensor as usize]);
+        fixed = fixed.saturating_add(facts.model.size(output.tensor));
     }
-    Some(Live { fixed, divided: divided(facts, region, &computed) })
+    Some(Live { fixed, divided: divided(facts, region, buffer) })
 }
 
 /// Returns the blocks of members, each once.
@@ -65,62 +65,11 @@ fn is_read(facts: &Facts<'_>, region: &Region, id: TensorId) -> bool {
     region.members.iter().any(|member| graph.sources(member.tensor).iter().any(|&source| graph.root(source) == id))
 }
 
-/// A node of a region that computes something: itself, and the last position at which a member reads it.
-struct Computed {
-    tensor: TensorId,
-    position: usize,
-    last_use: usize,
-}
-
-fn computed(facts: &Facts<'_>, region: &Region) -> Vec<Computed> {
-    let graph = &facts.draft.graph;
-    let mut found: Vec<Computed> = Vec::new();
-    for (position, member) in region.members.iter().enumerate() {
-        for &source in graph.sources(member.tensor) {
-            let root = graph.root(source);
-            if let Some(used) = found.iter_mut().find(|computed| computed.tensor == root) {
-                used.last_use = position;
-            }
-        }
-        if region.is_internal(member.tensor) {
-            found.push(Computed { tensor: member.tensor, position, last_use: position });
-        }
-    }
-    found
-}
-
-/// Returns the most live bytes of internal tensors, with results in place where the operations and rules allow it.
-fn divided(facts: &Facts<'_>, region: &Region, computed: &[Computed]) -> Bytes {
-    let (mut live, mut peak) = (0u64, 0u64);
-    // By position in `computed`: the bytes that its block holds.
-    let mut held = vec![0; computed.len()];
-    for (position, member) in region.members.iter().enumerate() {
-        if let Some(own) = computed.iter().position(|computed| computed.position == position) {
-            let size = facts.sizes[member.tensor as usize];
-            let in_place = in_place_source(facts, member.tensor, position, computed);
-            held[own] = match in_place {
-                Some(source) => std::mem::take(&mut held[source]),
-                None => size,
-            };
-            if in_place.is_none() {
-                live += size;
-            }
-        }
-        peak = peak.max(live);
-        for (bytes, _) in held.iter_mut().zip(computed).filter(|(_, computed)| computed.last_use == position) {
-            live -= std::mem::take(bytes);
-        }
-    }
-    peak
-}
-
-fn in_place_source(facts: &Facts<'_>, node: TensorId, position: usize, computed: &[Computed]) -> Option<usize> {
-    let graph = &facts.draft.graph;
-    let rules = facts.allocations[node as usize].map(|it| facts.buffers[it.buffer as usize].rules)?;
-    let in_place = graph.tensor(node).in_place;
-    graph.sources(node).iter().enumerate().find_map(|(slot, &source)| {
-        let is_alike = graph.same_layout(source, node) && rules.allow(in_place, slot);
-        let is_last = |it: &Computed| it.tensor == graph.root(source) && it.last_use == position;
-        if is_alike { computed.iter().position(is_last) } else { None }
-    })
+/// Returns the most live bytes of internal tensors while nothing but the region runs.
+fn divided(facts: &Facts<'_>, region: &Region, buffer: BufferIndex) -> Bytes {
+    let steps: Vec<Step> = region.members.iter().filter_map(|member| facts.steps[member.tensor as usize]).collect();
+    let internal = region.internal.iter().filter_map(|&tensor| facts.model.value_of[tensor as usize]);
+    let part = facts.model.part(&steps, &internal.collect::<Vec<_>>());
+    let steps: Vec<Step> = (0..).take(steps.len()).collect();
+    peaks_of(&mut Run::new(&part), &steps)[buffer as usize]
 }

@@ -1,18 +1,17 @@
 //! Users of each tensor in a draft, and the memory profile.
 
 use crate::graph::lists::Lists;
+use crate::graph::live_bytes::Model;
 use crate::graph::order::Hazards;
 use crate::graph::{Allocation, BufferIndex, BufferSpec, Effect, Flags, Graph, Sizes, TensorId, shared_live_ranges};
-use crate::placement::{Bytes, Problem, Step, memory_profile, padded};
+use crate::placement::{Bytes, MemoryProfile, Problem, Step};
 
 use super::draft::{Draft, Role};
 use super::operations::TileKind;
-use super::overlapping::Overlapping;
 
 /// Facts about a draft before it is tiled further.
 pub struct Facts<'a> {
     pub draft: &'a Draft,
-    pub buffers: &'a [BufferSpec],
     pub hazards: Hazards,
     /// By tensor: its block, if it has one.
     pub allocations: Vec<Option<Allocation>>,
@@ -26,46 +25,34 @@ pub struct Facts<'a> {
     pub steps: Vec<Option<Step>>,
     /// By buffer and block: the tensors in it, by id.
     pub in_block: Vec<Lists<TensorId>>,
-    /// By buffer: the bytes of blocks by ranges of steps.
-    pub overlapping: Vec<Overlapping>,
-    /// By buffer: the live bytes at each step.
-    pub profiles: Vec<Vec<Bytes>>,
-    /// By tensor: padded bytes of its own memory; 0 where it has none to plan.
-    pub sizes: Vec<Bytes>,
+    /// By buffer.
+    pub profiles: Vec<MemoryProfile>,
+    /// The live bytes of nodes by themselves, and the size of each tensor.
+    pub model: Model,
     /// By tensor: whether it must stay as it is, since something else depends on its step or its memory.
     pub fixed: Vec<bool>,
 }
 
 impl<'a> Facts<'a> {
     /// Finds the facts. `None` when sizes overflow.
-    pub fn of(draft: &'a Draft, buffers: &'a [BufferSpec], sizes: &mut dyn Sizes) -> Option<Self> {
+    pub fn of(draft: &'a Draft, buffers: &[BufferSpec], sizes: &mut dyn Sizes) -> Option<Self> {
         let graph = &draft.graph;
         let mut own = |id: TensorId, buffer: BufferIndex| draft.alloc_size(sizes, id, buffer);
         let mut ranges = shared_live_ranges(graph, buffers, draft.requests(), &mut own).ok()?;
         let problems = ranges.take_problems(buffers);
         let in_blocks = (0..).zip(&problems).map(|(buffer, problem)| in_blocks(&ranges.allocations, buffer, problem));
         let in_block = in_blocks.collect();
-        let mut padded_sizes = vec![0; graph.tensors().len()];
-        for (size, allocation) in padded_sizes.iter_mut().zip(&ranges.allocations) {
-            let Some(Allocation { buffer, alloc_size, .. }) = *allocation else { continue };
-            *size = padded(alloc_size, buffers[buffer as usize].alignment);
-        }
-        let overlapping: Option<_> =
-            problems.iter().map(|problem| Overlapping::of(problem, graph.nodes().len())).collect();
-        let profiles = problems.iter().map(memory_profile).collect();
         let mut facts = Self {
             draft,
-            buffers,
             hazards: draft.hazards(),
+            model: Model::new(graph, buffers, &ranges),
             allocations: ranges.allocations,
+            profiles: problems.iter().map(MemoryProfile::of).collect(),
             problems,
             users: users(graph),
             views: views(graph),
             steps: vec![None; graph.tensors().len()],
             in_block,
-            overlapping: overlapping?,
-            profiles,
-            sizes: padded_sizes,
             fixed: draft.known.iter().map(|known| known.kept).collect(),
         };
         facts.find_steps();
@@ -108,7 +95,7 @@ impl<'a> Facts<'a> {
     /// Returns `true` if only its users read the tensor, so that it need not exist as a whole.
     pub fn may_be_internal(&self, id: TensorId) -> bool {
         let tensor = self.draft.graph.tensor(id);
-        tensor.is_owned() && self.is_tileable(id) && !self.is_read_elsewhere(id) && self.sizes[id as usize] > 0
+        tensor.is_owned() && self.is_tileable(id) && !self.is_read_elsewhere(id) && self.model.size(id) > 0
     }
 
     /// Returns `true` if the tiles of a node may write into the memory of its result: it has its own memory, or it is
@@ -133,10 +120,14 @@ impl<'a> Facts<'a> {
         is_unread || graph.tensor(id).flags.has(Flags::OUTPUT) || graph.retention().of(id).is_some()
     }
 
-    /// Returns the largest sum of live bytes, over all buffers.
+    /// Returns the most live bytes of each buffer.
+    pub fn peaks(&self) -> impl Iterator<Item = Bytes> {
+        self.profiles.iter().map(|profile| profile.peak().map_or(0, |(_, bytes)| bytes))
+    }
+
+    /// Returns the most live bytes, over all buffers.
     pub fn peak(&self) -> Bytes {
-        let peaks = self.profiles.iter().map(|profile| profile.iter().copied().max().unwrap_or(0));
-        peaks.fold(0, Bytes::saturating_add)
+        self.peaks().fold(0, Bytes::saturating_add)
     }
 }
 

@@ -1,5 +1,5 @@
 //! A pass to a graph that fits a budget: large intermediates are computed in tiles. Uses the graph, `access`,
-//! `live_ranges`, `plan` and `order`.
+//! `live_ranges`, `live_bytes`, `plan` and `order`.
 //!
 //! ```text
 //!   given:  a ---> LARGE ---> b            LARGE is live as a whole
@@ -29,7 +29,6 @@
 //!
 //! All searching is counted in work, never in time: the same graph gives the same result, always.
 
-mod overlapping;
 mod slices;
 mod operations;
 mod views;

@@ -132,7 +132,7 @@ impl Search<'_> {
         (buffer, limit): (BufferIndex, Bytes),
         tilings: &mut Vec<RegionTiling>,
     ) -> Result<(), Stuck> {
-        let profile = &facts.profiles[buffer as usize];
+        let profile = &facts.profiles[buffer as usize].live;
         let mut above: Vec<Step> =
             (0..).zip(profile).filter(|(_, live)| **live > limit).map(|(step, _)| step).collect();
         above.sort_unstable_by_key(|&step| (std::cmp::Reverse(profile[step as usize]), step));
@@ -179,15 +179,12 @@ fn cover(covered: &mut [bool], tiled: &RegionTiling) {
 
 /// Returns, by buffer, the live bytes that leave all buffers together within the target.
 fn limits(facts: &Facts<'_>, target: Bytes) -> Vec<(BufferIndex, Bytes)> {
-    let peaks: Vec<Bytes> = facts.profiles.iter().map(|profile| profile.iter().copied().max().unwrap_or(0)).collect();
-    let sum = peaks.iter().copied().fold(0, Bytes::saturating_add);
-    let limits = (0..).zip(&peaks).map(|(buffer, &peak)| (buffer, target.saturating_sub(sum - peak)));
-    limits.collect()
+    let sum = facts.peak();
+    (0..).zip(facts.peaks()).map(|(buffer, peak)| (buffer, target.saturating_sub(sum - peak))).collect()
 }
 
 fn made(facts: &Facts<'_>, tiled: &RegionTiling) -> TiledTensor {
-    let largest =
-        tiled.region.internal.iter().copied().max_by_key(|&id| (facts.sizes[id as usize], std::cmp::Reverse(id)));
+    let largest = tiled.region.internal.iter().copied().max_by_key(|&id| (facts.model.size(id), std::cmp::Reverse(id)));
     let tensor = largest.unwrap_or_default();
     let dimension = tiled.region.member(tensor).map_or(0, |member| member.dimension);
     let whole = facts.draft.known[tensor as usize].nbytes;

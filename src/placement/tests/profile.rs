@@ -1,7 +1,7 @@
 //! The memory profile, the timeline and the lower bound.
 
 use super::*;
-use crate::placement::{Timeline, memory_profile, peaks};
+use crate::placement::{MemoryProfile, Timeline, peaks};
 
 #[test]
 fn lower_bound_is_the_peak_of_the_profile() {
@@ -21,9 +21,30 @@ fn profile_is_the_sum_of_the_blocks_at_each_step() {
         let problem = random_problem(&mut random, &MEDIUM);
         let last = problem.blocks().iter().map(|block| block.end_step).max().unwrap_or(0);
         let expected: Vec<Bytes> = (0..last).map(|step| live_bytes_at(&problem, step)).collect();
-        assert_eq!(memory_profile(&problem), expected, "{problem:?}");
+        assert_eq!(MemoryProfile::of(&problem).live, expected, "{problem:?}");
     }
-    assert!(memory_profile(&problem(&[])).is_empty());
+    assert!(MemoryProfile::of(&problem(&[])).live.is_empty());
+}
+
+#[test]
+fn overlapping_bytes_are_those_of_blocks_that_are_live_at_some_of_the_steps() {
+    let blocks = [(1, 0, 3), (10, 0, 6), (100, 1, 2), (1000, 2, 6), (10_000, 5, 6)];
+    let profile = MemoryProfile::of(&problem(&blocks));
+    for start in 0..6 {
+        for end in start + 1..8 {
+            let live = blocks.iter().filter(|(_, first, last)| *first < end && *last > start);
+            let bytes: Bytes = live.map(|(size, ..)| size).sum();
+            assert_eq!(profile.overlapping(start..end), bytes, "{start}..{end}");
+        }
+    }
+}
+
+#[test]
+fn crossing_bytes_are_live_at_the_step_before_too() {
+    let mut problem = problem(&[(1, 0, 3), (10, 0, 6), (100, 1, 2), (1000, 2, 6), (10_000, 5, 6)]);
+    problem.shrink(1, 4, 7);
+    let crossing: Vec<Bytes> = (0..8).map(|step| MemoryProfile::of(&problem).crossing(step)).collect();
+    assert_eq!(crossing, [0, 11, 11, 1010, 1007, 1007, 0, 0]);
 }
 
 #[test]

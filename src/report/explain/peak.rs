@@ -1,21 +1,20 @@
 //! The peak of a buffer, and the tensors that are live there.
 
 use crate::graph::TensorId;
-use crate::placement::{BlockId, Bytes, Problem, Step, memory_profile, peaks};
+use crate::placement::{BlockId, Bytes, MemoryProfile, Problem, Step, peaks};
 
 use super::case::Case;
 use super::explanation::{LiveBlock, LiveTensor, Peak};
 use super::named::{Named, Node};
-use super::trial::first_peak;
 
 impl Case<'_> {
     /// Returns the peak of a buffer; `None` if the buffer is empty.
     pub fn peak(&self, buffer: usize) -> Option<Peak> {
-        let loads = memory_profile(&self.planned.plan.problems[buffer]);
-        let (step, bytes) = first_peak(&loads).filter(|&(_, bytes)| bytes > 0)?;
+        let profile = MemoryProfile::of(&self.planned.plan.problems[buffer]);
+        let (step, bytes) = profile.peak().filter(|&(_, bytes)| bytes > 0)?;
         // The first step of the first run is the one that is explained.
         let others =
-            peaks(&loads).into_iter().map(|run| run.start.max(step + 1)..run.end).filter(|run| !run.is_empty());
+            peaks(&profile.live).into_iter().map(|run| run.start.max(step + 1)..run.end).filter(|run| !run.is_empty());
         let as_high = others.map(|run| (run.start, run.end - 1)).collect();
         let live =
             self.blocks_at(buffer, step).into_iter().map(|(block, bytes)| self.live_block(buffer, block, bytes, step));
@@ -83,7 +82,7 @@ impl Case<'_> {
     /// Returns the live bytes at the peak of a buffer if a block was not there, and the step of that peak.
     pub fn peak_without(&self, buffer: usize, block: BlockId) -> (Bytes, Node) {
         let problem = &self.planned.plan.problems[buffer];
-        let mut loads = memory_profile(problem);
+        let mut profile = MemoryProfile::of(problem);
         let range = problem.blocks()[block as usize];
         let mut shrinks = problem.shrinks().iter().filter(|shrink| shrink.block == block).peekable();
         let mut held = range.size;
@@ -91,9 +90,9 @@ impl Case<'_> {
             while let Some(shrink) = shrinks.next_if(|shrink| shrink.step <= step) {
                 held = shrink.size;
             }
-            loads[step as usize] -= held;
+            profile.live[step as usize] -= held;
         }
-        let (step, bytes): (Step, Bytes) = first_peak(&loads).unwrap_or((0, 0));
+        let (step, bytes) = profile.peak().unwrap_or((0, 0));
         (bytes, self.node(step))
     }
 }

@@ -4,7 +4,7 @@ use crate::graph::{
     Allocation, BufferIndex, BufferSpec, Edited, GraphEdit, GraphPlan, Requests, Sizes, TensorId, Workspace, plan,
     shared_live_ranges,
 };
-use crate::placement::{Bytes, Problem, Step, lower_bound, memory_profile, peaks};
+use crate::placement::{Bytes, MemoryProfile, Problem, lower_bound};
 
 use super::case::Case;
 use super::named::Node;
@@ -14,8 +14,8 @@ use super::named::Node;
 pub struct Trial {
     /// By buffer: live bytes at the peak.
     pub bounds: Vec<Bytes>,
-    /// By buffer and step: live bytes.
-    loads: Vec<Vec<Bytes>>,
+    /// By buffer.
+    profiles: Vec<MemoryProfile>,
     /// By step: the node of the given graph that runs, or whose copy runs.
     nodes: Vec<TensorId>,
     /// `nodes` with their steps, sorted.
@@ -60,7 +60,7 @@ impl Case<'_> {
 
     /// Returns the peak of a buffer in a changed graph.
     pub fn peak_of(&self, trial: &Trial, buffer: usize) -> Node {
-        let step = first_peak(&trial.loads[buffer]).map_or(0, |(step, _)| step);
+        let step = trial.profiles[buffer].peak().map_or(0, |(step, _)| step);
         Node { step, tensor: trial.nodes.get(step as usize).map(|&node| self.named(node)) }
     }
 }
@@ -73,7 +73,7 @@ impl Trial {
         steps.sort_unstable();
         Self {
             bounds: problems.iter().map(lower_bound).collect(),
-            loads: problems.iter().map(memory_profile).collect(),
+            profiles: problems.iter().map(MemoryProfile::of).collect(),
             nodes,
             steps,
             origins,
@@ -85,12 +85,6 @@ impl Trial {
     pub fn load_at(&self, buffer: usize, node: TensorId) -> Option<Bytes> {
         let first = self.steps.partition_point(|&(other, _)| other < node);
         let steps = self.steps[first..].iter().take_while(|&&(other, _)| other == node);
-        steps.map(|&(_, step)| self.loads[buffer].get(step).copied().unwrap_or(0)).max()
+        steps.map(|&(_, step)| self.profiles[buffer].live.get(step).copied().unwrap_or(0)).max()
     }
-}
-
-/// Returns the first step with the most bytes, and those bytes.
-pub fn first_peak(loads: &[Bytes]) -> Option<(Step, Bytes)> {
-    let step = peaks(loads).first()?.start;
-    Some((step, loads[step as usize]))
 }

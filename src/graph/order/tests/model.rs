@@ -1,7 +1,6 @@
 //! The live bytes of the model.
 
-use crate::graph::order::model::Model;
-use crate::graph::order::run::{Run, peaks_of};
+use crate::graph::live_bytes::{Model, Run, peaks_of};
 use crate::graph::tests::sketch::{BUFFER, List, Sketch};
 use crate::graph::{InPlace, Rules};
 use crate::placement::Step;

@@ -1,6 +1,6 @@
 //! Estimated live bytes, compared with the live ranges of rebuilt graphs.
 
-use crate::graph::order::Model;
+use crate::graph::live_bytes::Model;
 use crate::graph::recompute::Recomputation;
 use crate::graph::recompute::estimate::Estimator;
 use crate::graph::tests::sketch::List;

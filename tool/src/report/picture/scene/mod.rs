@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use lastuse::graph::{BufferIndex, TensorId};
-use lastuse::placement::{Bytes, ChunkId, Offset, Step, memory_profile, peaks};
+use lastuse::placement::{Bytes, ChunkId, MemoryProfile, Offset, Step, peaks};
 
 use crate::report::sizes::short;
 
@@ -115,7 +115,7 @@ impl<'a> Scene<'a> {
 impl<'a> BufferPicture<'a> {
     fn of(view: &PlanView<'a>, id: BufferIndex, steps: Step) -> Self {
         let buffer = &view.plan.buffers[id as usize];
-        let mut live = memory_profile(&view.plan.problems[id as usize]);
+        let mut live = MemoryProfile::of(&view.plan.problems[id as usize]).live;
         live.resize(steps as usize, 0);
         Self {
             id,

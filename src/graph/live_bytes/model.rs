@@ -68,13 +68,27 @@ impl Model {
         Self { values, nodes, buffers: buffers.len(), value_of: builder.value_of }
     }
 
-    /// Returns the live bytes before the first step, by buffer.
-    pub fn start(&self) -> Vec<Bytes> {
-        let mut live = vec![0; self.buffers];
-        for value in self.values.iter().filter(|value| value.from_start) {
-            live[value.buffer as usize] += value.size;
+    /// Returns the model of these steps alone, in which no values but `values` need memory.
+    pub fn part(&self, steps: &[Step], values: &[ValueId]) -> Self {
+        let own = |value: &ValueId| (0..).zip(values).find(|(_, other)| *other == value).map(|(at, _)| at);
+        let own_list = |list: &[ValueId]| list.iter().filter_map(own).collect();
+        let node = |node: &NodeValues| NodeValues {
+            computes: node.computes.as_ref().and_then(own),
+            undefined: own_list(&node.undefined),
+            uses: node.uses.iter().filter_map(|(value, times)| Some((own(value)?, *times))).collect(),
+            in_place_sources: own_list(&node.in_place_sources),
+        };
+        let nodes: Vec<NodeValues> = steps.iter().map(|&step| node(&self.nodes[step as usize])).collect();
+        let mut values: Vec<Value> = values.iter().map(|&it| Value { uses: 0, ..self.values[it as usize] }).collect();
+        for &(value, times) in nodes.iter().flat_map(|node| &node.uses) {
+            values[value as usize].uses += times;
         }
-        live
+        Self { values, nodes, buffers: self.buffers, value_of: Vec::new() }
+    }
+
+    /// Returns the padded bytes of a tensor's memory; 0 where it has none of its own to plan.
+    pub fn size(&self, tensor: TensorId) -> Bytes {
+        self.value_of[tensor as usize].map_or(0, |value| self.values[value as usize].size)
     }
 }
 
@@ -120,12 +134,12 @@ impl<'a> Builder<'a> {
             is_kept,
             retained_until,
         };
+        let mut last_uses = std::mem::take(&mut builder.last_uses);
         for (step, &node) in (0..).zip(graph.nodes()) {
             builder.defs[node as usize] = Some(step);
-            for source in builder.uses(node) {
-                builder.last_uses[source as usize] = Some(step);
-            }
+            builder.uses(node).for_each(|source| last_uses[source as usize] = Some(step));
         }
+        builder.last_uses = last_uses;
         builder.retain();
         builder
     }
@@ -152,16 +166,16 @@ impl<'a> Builder<'a> {
     fn uses_at(&self, step: Step, node: TensorId) -> impl Iterator<Item = TensorId> {
         let first = self.retained_until.partition_point(|&(until, _)| until < step);
         let retained = self.retained_until[first..].iter().take_while(move |&&(until, _)| until == step);
-        self.uses(node).into_iter().chain(retained.map(|&(_, tensor)| tensor))
+        self.uses(node).chain(retained.map(|&(_, tensor)| tensor))
     }
 
     /// Returns the sources of a node whose uses count.
-    fn uses(&self, node: TensorId) -> Vec<TensorId> {
+    fn uses(&self, node: TensorId) -> impl Iterator<Item = TensorId> {
         let is_active = !self.is_inactive[node as usize];
-        let counts = |source: &&TensorId| {
-            is_active || !(self.is_used_or_leaf[**source as usize] || self.is_inactive[**source as usize])
+        let counts = move |source: &TensorId| {
+            is_active || !(self.is_used_or_leaf[*source as usize] || self.is_inactive[*source as usize])
         };
-        self.graph.sources(node).iter().filter(counts).copied().collect()
+        self.graph.sources(node).iter().copied().filter(counts)
     }
 
     fn values(&mut self) -> Vec<Value> {
@@ -256,23 +270,16 @@ impl<'a> Builder<'a> {
         found
     }
 
-    /// Returns the sources with one use by the node, its layout, and enough bytes.
+    /// Returns the sources whose memory the node may take, with one use by the node and enough bytes.
     fn in_place_sources(&self, values: &[Value], node: TensorId, found: &NodeValues) -> Vec<ValueId> {
         let Some(own) = found.computes.map(|own| values[own as usize]) else { return Vec::new() };
-        let (rules, in_place) = (self.buffers[own.buffer as usize].rules, self.graph.tensor(node).in_place);
+        let rules = &self.buffers[own.buffer as usize].rules;
         let allows = |(slot, &source): (usize, &TensorId)| {
-            let tensor = self.graph.tensor(source);
             let value = self.value(source)?;
             let candidate = values[value as usize];
-            let through_view = tensor.view.is_none_or(|view| rules.views && view.offset == 0);
-            let used_once = found.uses.contains(&(value, 1));
-            let suits = through_view
-                && used_once
-                && candidate.ends
-                && candidate.buffer == own.buffer
-                && candidate.size >= own.size;
-            let same_layout = || self.graph.same_layout(source, node);
-            (rules.allow(in_place, slot) && suits && same_layout()).then_some(value)
+            let is_last = found.uses.contains(&(value, 1)) && candidate.ends;
+            let suits = is_last && candidate.buffer == own.buffer && candidate.size >= own.size;
+            (suits && self.graph.may_take_memory(node, (slot, source), rules)).then_some(value)
         };
         self.graph.sources(node).iter().enumerate().filter_map(allows).collect()
     }

@@ -1,4 +1,4 @@
-//! The simulation of a model, node by node, forward and back.
+//! The live bytes while nodes run one after the other, forward and back.
 
 use crate::placement::{Bytes, Step};
 
@@ -8,22 +8,36 @@ use super::model::{Model, NodeValues, ValueId};
 #[derive(Clone, Debug)]
 pub struct Run<'m> {
     model: &'m Model,
-    /// By value: uses that are still to come.
+    /// By memory of a value: uses that are still to come.
     remaining: Vec<u32>,
-    /// By value: how many of the nodes that allocate it have run.
+    /// By memory of a value: how many of the nodes that allocate it have run.
     allocations: Vec<u32>,
     /// Live bytes, by buffer.
     live: Vec<Bytes>,
 }
 
 impl<'m> Run<'m> {
-    /// Creates the state in which no node has run.
+    /// Creates the state in which no node has run. Each value has one memory.
     pub fn new(model: &'m Model) -> Self {
-        Self {
-            model,
-            remaining: model.values.iter().map(|value| value.uses).collect(),
-            allocations: model.values.iter().map(|value| u32::from(value.from_start)).collect(),
-            live: model.start(),
+        let mut run = Self { model, remaining: Vec::new(), allocations: Vec::new(), live: Vec::new() };
+        run.restart(model.values.len(), model.values.iter().map(|value| value.uses).enumerate());
+        run
+    }
+
+    /// Returns to the state in which no node has run. The first of `memories` are those of the values, with those that
+    /// are there from the start; others are for values that are computed again. `uses` has how often each is used.
+    pub fn restart(&mut self, memories: usize, uses: impl Iterator<Item = (usize, u32)>) {
+        let Self { model, remaining, allocations, live } = self;
+        remaining.clear();
+        remaining.resize(memories, 0);
+        uses.for_each(|(memory, times)| remaining[memory] += times);
+        allocations.clear();
+        allocations.extend(model.values.iter().map(|value| u32::from(value.from_start)));
+        allocations.resize(memories, 0);
+        live.clear();
+        live.resize(model.buffers, 0);
+        for value in model.values.iter().filter(|value| value.from_start) {
+            live[value.buffer as usize] += value.size;
         }
     }
 
@@ -52,28 +66,13 @@ impl<'m> Run<'m> {
         (1..=self.model.values[value as usize].most_by_one).contains(&self.remaining[value as usize])
     }
 
-    /// Raises `peaks`, by buffer, to the live bytes while `step` runs.
-    pub fn raise_peaks(&self, step: Step, peaks: &mut [Bytes]) {
-        for (peak, &live) in peaks.iter_mut().zip(&self.live) {
-            *peak = (*peak).max(live);
-        }
-        for (buffer, live) in self.grown_buffers(step) {
-            peaks[buffer] = peaks[buffer].max(live);
-        }
-    }
-
     /// Returns `true` if `step` can run now with at most `caps` live bytes, by buffer.
     pub fn fits(&self, step: Step, caps: &[Bytes]) -> bool {
-        self.grown_buffers(step).all(|(buffer, live)| live <= caps[buffer])
-    }
-
-    /// Returns the buffers in which `step` needs new memory, and their live bytes while it runs.
-    fn grown_buffers(&self, step: Step) -> impl Iterator<Item = (usize, Bytes)> {
-        self.new_values(step).map(move |value| {
+        self.new_values(step).all(|value| {
             let buffer = self.model.values[value as usize].buffer;
             let here = self.new_values(step).map(|value| self.model.values[value as usize]);
             let new: Bytes = here.filter(|value| value.buffer == buffer).map(|value| value.size).sum();
-            (buffer as usize, self.live[buffer as usize] + new)
+            self.live[buffer as usize] + new <= caps[buffer as usize]
         })
     }
 
@@ -92,17 +91,34 @@ impl<'m> Run<'m> {
 
     /// Runs a node.
     pub fn forward(&mut self, step: Step) {
+        self.forward_in(step, |value| value as usize, |_| {});
+    }
+
+    /// Runs a node that finds each value in the memory that `memory` returns. Calls `during` with the live bytes while it
+    /// runs, by buffer: a result in place of a source takes no more than that.
+    #[inline(always)]
+    pub fn forward_in(&mut self, step: Step, memory: impl Fn(ValueId) -> usize, during: impl FnOnce(&[Bytes])) {
         let model = self.model;
         let node = &model.nodes[step as usize];
-        for &value in node.undefined.iter().chain(&node.computes) {
-            self.allocations[value as usize] += 1;
-            if self.allocations[value as usize] == 1 {
+        for &value in &node.undefined {
+            if self.allocate(memory(value)) {
                 self.grow(value);
             }
         }
+        let new = node.computes.filter(|&value| self.allocate(memory(value)));
+        let is_source = |at: usize| self.remaining[at] == 1 && self.allocations[at] > 0;
+        let is_in_place = new.is_some() && node.in_place_sources.iter().any(|&value| is_source(memory(value)));
+        if let (Some(value), false) = (new, is_in_place) {
+            self.grow(value);
+        }
+        during(&self.live);
+        if let (Some(value), true) = (new, is_in_place) {
+            self.grow(value);
+        }
         for &(value, times) in &node.uses {
-            self.remaining[value as usize] -= times;
-            if self.remaining[value as usize] == 0 && model.values[value as usize].ends {
+            let remaining = &mut self.remaining[memory(value)];
+            *remaining -= times;
+            if *remaining == 0 && model.values[value as usize].ends {
                 self.shrink(value);
             }
         }
@@ -138,13 +154,16 @@ impl<'m> Run<'m> {
     /// Returns the values that get new memory when `step` runs.
     fn new_values(&self, step: Step) -> impl Iterator<Item = ValueId> {
         let node = self.node(step);
-        let in_place = self.is_in_place(node);
-        self.first_allocated(node).filter(move |&value| !(in_place && node.computes == Some(value)))
+        let has_memory = |value: ValueId| self.allocations[value as usize] > 0 || node.undefined.contains(&value);
+        let is_source = |&value: &ValueId| self.remaining[value as usize] == 1 && has_memory(value);
+        let is_in_place = node.in_place_sources.iter().any(is_source);
+        self.first_allocated(node).filter(move |&value| !(is_in_place && node.computes == Some(value)))
     }
 
-    fn is_in_place(&self, node: &NodeValues) -> bool {
-        let has_memory = |value: ValueId| self.allocations[value as usize] > 0 || node.undefined.contains(&value);
-        node.in_place_sources.iter().any(|&value| self.remaining[value as usize] == 1 && has_memory(value))
+    /// Counts that a node allocates a memory, and returns whether it is the first.
+    fn allocate(&mut self, memory: usize) -> bool {
+        self.allocations[memory] += 1;
+        self.allocations[memory] == 1
     }
 
     fn grow(&mut self, value: ValueId) {
@@ -162,8 +181,12 @@ impl<'m> Run<'m> {
 pub fn peaks_of(run: &mut Run<'_>, steps: &[Step]) -> Vec<Bytes> {
     let mut peaks = run.live().to_vec();
     for &step in steps {
-        run.raise_peaks(step, &mut peaks);
-        run.forward(step);
+        run.forward_in(step, |value| value as usize, |live| raise(&mut peaks, live));
     }
     peaks
+}
+
+/// Raises peaks, by buffer, to the live bytes.
+pub fn raise(peaks: &mut [Bytes], live: &[Bytes]) {
+    peaks.iter_mut().zip(live).for_each(|(peak, &live)| *peak = live.max(*peak));
 }
