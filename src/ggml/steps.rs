@@ -105,7 +105,7 @@ impl<'g> Steps<'g> {
             runner,
             after_step,
             cuts: steps[1..].iter().map(|step| live.nodes[step.start as usize - 1]).collect(),
-            total: plan.buffers.iter().map(|buffer| buffer.placement.size()).sum(),
+            total: plan.bytes(),
             planned: steps.iter().cloned().zip(bytes_of(&steps, &plan.problems)).collect(),
             retained: if is_scheduled {
                 more.map(|more| tensors[more.tensor as usize]).filter(|&tensor| flag_output(tensor)).collect()

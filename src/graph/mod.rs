@@ -20,7 +20,7 @@
 //! - `plan`: the address of each tensor
 //! - [`kernels`]: the cost of a placement on a device, in kernels that are not fused and barriers
 //! - `simulate`: runs a graph on a plan without computing, to verify the plan
-//! - `progress`: how far a search is
+//! - `pass`: what the passes share
 //! - [`order`]: a pass to another order of execution, with a lower peak
 //! - [`recompute`]: a pass to a graph that computes results again instead of keeping them
 //! - [`copies`]: a pass that removes copies
@@ -47,7 +47,7 @@ mod live_ranges;
 mod live_bytes;
 mod plan;
 pub mod kernels;
-mod progress;
+mod pass;
 pub mod order;
 pub mod recompute;
 pub mod tiling;
@@ -65,6 +65,7 @@ pub use edit::{Edited, GraphEdit};
 pub use layouts::{Layout, LayoutId, LayoutRef};
 pub use live_ranges::{Allocation, InactiveNode, LiveRanges, Workspace, live_ranges};
 pub use op::{CopyKind, Effect, InPlace, Op, OpGroup, Slots, Strides, TileKind, Version, Window, Work};
+pub use pass::NotChanged;
 pub use plan::{
     BufferPlan, GraphPlan, PlanError, accessing_nodes, ggml_alloc_sizes, intact_inputs, plan, plan_as_ggml,
     plan_keeping, read_inputs, shared_live_ranges,

@@ -9,11 +9,11 @@ use crate::placement::{Bytes, Effort};
 
 use super::kernels::{DeviceFacts, KernelCosts, Kernels, costs_at, prefer_cheaper};
 use super::order::{self, Hazards, Reordering, reorder};
-use super::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, recompute_exactly, work_of};
-use super::tiling::{self, Known, NotTiled, TileKind, TiledGraph, TilingLimits};
+use super::recompute::{Recomputation, RecomputeEffort, Subject, recompute, recompute_exactly, work_of};
+use super::tiling::{self, Known, TileKind, TiledGraph, TilingLimits};
 use super::{
-    Address, BufferIndex, BufferSpec, Device, Edited, Graph, GraphPlan, NamePattern, PlanError, Requests, Retained,
-    Retention, Rules, Sizes, TensorId, Workspace, ggml_alloc_sizes,
+    Address, BufferIndex, BufferSpec, Device, Edited, Graph, GraphPlan, NamePattern, NotChanged, PlanError, Requests,
+    Retained, Retention, Rules, Sizes, TensorId, Workspace, ggml_alloc_sizes,
 };
 
 /// A captured graph.
@@ -219,14 +219,14 @@ impl Snapshot {
     /// `progress` is called with the part of the effort that is used, and cancels the search by returning `false`.
     ///
     /// # Errors
-    /// [`NotRecomputed`]; the graph is then as before.
+    /// [`NotChanged`]; the graph is then as before.
     pub fn recompute(
         &mut self,
         buffers: &[BufferSpec],
         budget: Bytes,
         effort: RecomputeEffort,
         progress: &mut dyn FnMut(f64) -> bool,
-    ) -> Result<Recomputation, NotRecomputed> {
+    ) -> Result<Recomputation, NotChanged> {
         let found = self.recomputation(|subject, requests| {
             let mut sizes = |id, buffer| self.size(id, buffer);
             recompute(subject, buffers, requests, &mut sizes, budget, effort, progress)
@@ -239,12 +239,12 @@ impl Snapshot {
     /// that must not be, with whatever else they need; see [`Self::recompute`].
     ///
     /// # Errors
-    /// [`NotRecomputed`]; the graph is then as before.
+    /// [`NotChanged`]; the graph is then as before.
     pub fn recompute_exactly(
         &mut self,
         buffers: &[BufferSpec],
         dropped: &[TensorId],
-    ) -> Result<Recomputation, NotRecomputed> {
+    ) -> Result<Recomputation, NotChanged> {
         let found = self.recomputation(|subject, requests| {
             let mut sizes = |id, buffer| self.size(id, buffer);
             recompute_exactly(subject, buffers, requests, &mut sizes, dropped)
@@ -255,8 +255,8 @@ impl Snapshot {
 
     fn recomputation(
         &self,
-        pass: impl FnOnce(Subject<'_>, Requests<'_>) -> Result<Recomputation, NotRecomputed>,
-    ) -> Result<Recomputation, NotRecomputed> {
+        pass: impl FnOnce(Subject<'_>, Requests<'_>) -> Result<Recomputation, NotChanged>,
+    ) -> Result<Recomputation, NotChanged> {
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
         let work: Vec<u64> = (0..).take(self.tensors.len()).map(|id| work_of(&self.graph, id)).collect();
         let kept = vec![false; self.tensors.len()];
@@ -289,13 +289,13 @@ impl Snapshot {
     /// is used, and cancels the search by returning `false`.
     ///
     /// # Errors
-    /// [`NotTiled`]; the graph is then as before.
+    /// [`NotChanged`]; the graph is then as before.
     pub fn tile(
         &mut self,
         buffers: &[BufferSpec],
         limits: TilingLimits,
         progress: &mut dyn FnMut(f64) -> bool,
-    ) -> Result<TiledGraph, NotTiled> {
+    ) -> Result<TiledGraph, NotChanged> {
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
         let kinds: Vec<TileKind> = self.graph.tensors().iter().map(|tensor| tensor.op.tiles()).collect();
         let nbytes: Vec<Bytes> = self.tensors.iter().map(|tensor| tensor.nbytes).collect();

@@ -140,7 +140,7 @@ pub fn largest(files: &[PathBuf]) -> Result<Option<Explanation>, String> {
         let in_file = |message: String| format!("{}: {message}", file.display());
         let snapshot = Input::read_graph(file).map_err(in_file)?;
         let plan = snapshot.plan_as_recorded().map_err(|error| in_file(error.to_string()))?;
-        let bytes = plan.buffers.iter().map(|buffer| buffer.placement.size()).sum();
+        let bytes = plan.bytes();
         if largest.as_ref().is_none_or(|(most, ..)| bytes > *most) {
             largest = Some((bytes, snapshot, plan));
         }

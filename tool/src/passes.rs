@@ -47,7 +47,7 @@ impl Budget {
     /// Returns the bytes for a graph.
     fn of_plan(self, snapshot: &Snapshot, buffers: &[BufferSpec]) -> Result<Bytes, String> {
         let given = snapshot.plan_in(buffers).map_err(|error| error.to_string())?;
-        Ok(self.bytes(given.buffers.iter().map(|buffer| buffer.placement.size()).sum()))
+        Ok(self.bytes(given.bytes()))
     }
 
     /// Returns the bytes; `given` are those of the plan for the given graph.

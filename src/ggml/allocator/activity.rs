@@ -6,7 +6,7 @@ use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::log::Level;
-use crate::ggml::observe::accounting::{GraphDraft, plan_bytes, recorder};
+use crate::ggml::observe::accounting::{GraphDraft, recorder};
 use crate::ggml::observe::events::{BufferEvent, Events, PlannedBufferSizes};
 use crate::ggml::observe::statistics::{LargestPlan, Statistics};
 use crate::ggml::read::{ReadGraph, Requested};
@@ -157,7 +157,7 @@ impl Activity {
         plan: &GraphPlan,
     ) {
         let number = self.number();
-        if recorder().is_recording() && number > 0 && recorder().takes_graph(number, plan_bytes(plan)) {
+        if recorder().is_recording() && number > 0 && recorder().takes_graph(number, plan.bytes()) {
             self.accounted = GraphDraft::new(number, types, reading, requested, plan).map(Box::new);
         }
     }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, Rules, Sizes, TensorId};
+use crate::graph::{BufferIndex, BufferSpec, Graph, NotChanged, Requests, Rules, Sizes, TensorId};
 use crate::placement::Bytes;
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
@@ -115,8 +115,6 @@ fn known_memory(runtime: &Runtime, graph: &Graph, tensors: &[TensorRef<'_>]) -> 
 
 /// What a pass finds that makes a graph fit a budget.
 pub trait Budgeted: fmt::Debug {
-    /// Why a graph cannot be changed at all.
-    type Refusal: fmt::Display + fmt::Debug;
     /// The kind of the new tensors.
     const NEW_TENSORS: &'static str;
     /// What helps besides a larger budget.
@@ -134,7 +132,7 @@ pub trait Budgeted: fmt::Debug {
 #[derive(Debug)]
 pub enum NotFitted<F: Budgeted> {
     /// The graph cannot be changed.
-    Graph(F::Refusal),
+    Graph(NotChanged),
     /// A tensor to retain is not in the graph.
     NotInGraph(String),
     /// No graph was found that fits the budget; the smallest.

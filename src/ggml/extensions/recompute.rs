@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::graph::TensorId;
-use crate::graph::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, work_of};
+use crate::graph::recompute::{Recomputation, RecomputeEffort, Subject, recompute, work_of};
 use crate::placement::Bytes;
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
@@ -27,7 +27,6 @@ pub struct RecomputeRequest<'r, 'g> {
 }
 
 impl Budgeted for Recomputation {
-    type Refusal = NotRecomputed;
     const NEW_TENSORS: &'static str = "copies of nodes";
     const HELPS: &'static str = "retain less, or allow more effort";
 

@@ -16,7 +16,6 @@
 //! All searching is counted in work, never in time: the same graph gives the same order, always.
 
 mod hazards;
-mod moved;
 mod eager;
 mod beam;
 mod improve;

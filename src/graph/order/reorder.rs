@@ -1,17 +1,15 @@
 //! The new order of a graph, compared with the given one by their plans.
 
-use std::collections::HashMap;
-
 use crate::graph::live_bytes::{Model, Run, peaks_of};
+use crate::graph::pass::queried_once;
 use crate::graph::{
-    BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, Sizes, TensorId, Workspace, live_ranges, plan,
+    BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, Sizes, Workspace, live_ranges, plan,
 };
 use crate::placement::{Bytes, Step};
 
 use super::Hazards;
 use super::eager::eager;
 use super::improve::{GLOBAL, Improver, LOCAL};
-use super::moved::moved;
 use super::restore::restore;
 
 /// Work limit of the search: how many times a node is tried. A million takes some hundredths of a second, on graphs of
@@ -71,9 +69,7 @@ pub fn reorder(
     hazards: &Hazards,
     effort: ReorderEffort,
 ) -> Result<Reordering, PlanError> {
-    let mut known = HashMap::new();
-    let mut sizes =
-        |id: TensorId, buffer: BufferIndex| *known.entry((id, buffer)).or_insert_with(|| sizes.alloc_size(id, buffer));
+    let mut sizes = queried_once(sizes, graph.tensors().len(), buffers.len());
     let (sizes, workspace): (&mut dyn Sizes, _) = (&mut sizes, &mut Workspace::default());
     let given: Vec<Step> = (0..).take(graph.nodes().len()).collect();
     let before = measure(&plan(graph, buffers, requests, sizes, workspace)?);
@@ -156,4 +152,29 @@ fn is_better(after: &[Measure], before: &[Measure]) -> bool {
     };
     let pairs = || after.iter().zip(before);
     pairs().all(nowhere_worse) && pairs().any(|(after, before)| after.lower_bound < before.lower_bound)
+}
+
+/// Returns the least number of nodes to take out and insert elsewhere to get `order` from the given order: all but
+/// those of its longest increasing subsequence.
+fn moved(order: &[Step]) -> usize {
+    let mut ends: Vec<Step> = Vec::new();
+    for &step in order {
+        let at = ends.partition_point(|&end| end < step);
+        match ends.get_mut(at) {
+            Some(end) => *end = step,
+            None => ends.push(step),
+        }
+    }
+    order.len() - ends.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Step, moved};
+
+    #[test]
+    fn only_nodes_outside_the_longest_increasing_subsequence_have_moved() {
+        let orders: [&[Step]; 5] = [&[], &[0, 1, 2], &[3, 0, 1, 2], &[1, 2, 3, 0], &[2, 1, 0]];
+        assert_eq!(orders.map(moved), [0, 0, 1, 1, 2]);
+    }
 }

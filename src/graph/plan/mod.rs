@@ -35,6 +35,11 @@ pub struct GraphPlan {
 }
 
 impl GraphPlan {
+    /// Returns the bytes of all buffers.
+    pub fn bytes(&self) -> Bytes {
+        self.buffers.iter().fold(0, |sum: Bytes, buffer| sum.saturating_add(buffer.placement.size()))
+    }
+
     /// Returns the address of a tensor with this allocation.
     pub fn address(&self, allocation: Allocation) -> Address {
         let location = self.buffers[allocation.buffer as usize].placement.locations[allocation.block as usize];

@@ -2,10 +2,8 @@
 
 use crate::graph::live_bytes::{Model, ValueId};
 use crate::graph::order::{Hazards, last_barrier};
-use crate::graph::{Effect, Flags, Graph, TensorId};
+use crate::graph::{Effect, Flags, Graph, NotChanged, TensorId};
 use crate::placement::Step;
-
-use super::not_recomputed::NotRecomputed;
 
 /// A graph to recompute, with facts about its tensors, all by id.
 #[derive(Clone, Copy, Debug)]
@@ -57,16 +55,11 @@ impl Facts {
     /// Collects the facts.
     ///
     /// # Errors
-    /// [`NotRecomputed`] if the graph has no backward pass, or lists a tensor twice.
-    pub fn of(subject: Subject<'_>, hazards: &Hazards, model: &Model) -> Result<Self, NotRecomputed> {
+    /// [`NotChanged`] if the graph has no backward pass, or lists a tensor twice.
+    pub fn of(subject: Subject<'_>, hazards: &Hazards, model: &Model) -> Result<Self, NotChanged> {
         let graph = subject.graph;
         let boundary = boundary(graph)?;
-        let mut is_listed = vec![false; graph.tensors().len()];
-        let mut listed = graph.leafs().iter().chain(graph.nodes());
-        let twice = listed.find(|&&node| std::mem::replace(&mut is_listed[node as usize], true));
-        if let Some(&node) = twice {
-            return Err(NotRecomputed::ListedTwice(node));
-        }
+        NotChanged::check_lists(graph)?;
         let mut builder = Builder::new(subject, boundary);
         let (sinks, waiting) = builder.sinks(hazards, model);
         let waiting_for_copy = builder.waiting_for_copy(&sinks);
@@ -89,11 +82,11 @@ impl Facts {
 }
 
 /// Returns the first step after the last loss.
-fn boundary(graph: &Graph) -> Result<Step, NotRecomputed> {
+fn boundary(graph: &Graph) -> Result<Step, NotChanged> {
     let is_loss = |&node: &TensorId| graph.tensor(node).flags.has(Flags::LOSS);
-    let loss = graph.nodes().iter().rposition(is_loss).ok_or(NotRecomputed::NoLoss)?;
+    let loss = graph.nodes().iter().rposition(is_loss).ok_or(NotChanged::NoLoss)?;
     let boundary = Step::try_from(loss + 1).expect("fewer than 2^32 nodes");
-    if boundary as usize == graph.nodes().len() { Err(NotRecomputed::NoBackward) } else { Ok(boundary) }
+    if boundary as usize == graph.nodes().len() { Err(NotChanged::NoBackward) } else { Ok(boundary) }
 }
 
 /// Returns, by memory, the steps that write it.

@@ -19,7 +19,6 @@
 //! All searching is counted in work, never in time: the same graph gives the same result, always.
 
 mod work;
-mod not_recomputed;
 mod facts;
 mod schedule;
 mod estimate;
@@ -32,7 +31,6 @@ mod pass;
 mod tests;
 
 pub use facts::Subject;
-pub use not_recomputed::NotRecomputed;
 pub use pass::{Needs, Recomputation, RecomputeEffort, recompute, recompute_exactly};
 pub use schedule::Item;
 pub use work::work_of;

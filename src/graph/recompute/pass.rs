@@ -1,16 +1,15 @@
 //! The pass: a graph and a budget in, a graph that fits the budget out.
 
-use std::collections::HashMap;
-
 use crate::graph::live_bytes::Model;
 use crate::graph::order::{Hazards, ReorderEffort, reorder};
-use crate::graph::progress::Progress;
-use crate::graph::{BufferIndex, BufferSpec, Edited, Requests, Sizes, TensorId, Workspace, live_ranges, plan};
+use crate::graph::pass::{Progress, queried_once};
+use crate::graph::{
+    BufferIndex, BufferSpec, Edited, NotChanged, Requests, Sizes, TensorId, Workspace, live_ranges, plan,
+};
 use crate::placement::{Bytes, Step};
 
 use super::facts::{Facts, Subject};
 use super::less_work::{LessWork, Ordered};
-use super::not_recomputed::NotRecomputed;
 use super::schedule::{Item, Scheduler, with_copies};
 use super::search::Search;
 
@@ -75,7 +74,7 @@ const ORDER_SHARE: u64 = 10;
 /// [order](crate::graph::order) with a lower peak is searched for.
 ///
 /// # Errors
-/// [`NotRecomputed`].
+/// [`NotChanged`].
 pub fn recompute(
     subject: Subject<'_>,
     buffers: &[BufferSpec],
@@ -84,10 +83,8 @@ pub fn recompute(
     budget: Bytes,
     effort: RecomputeEffort,
     progress: &mut dyn FnMut(f64) -> bool,
-) -> Result<Recomputation, NotRecomputed> {
-    let mut known = HashMap::new();
-    let mut sizes =
-        |id: TensorId, buffer: BufferIndex| *known.entry((id, buffer)).or_insert_with(|| sizes.alloc_size(id, buffer));
+) -> Result<Recomputation, NotChanged> {
+    let mut sizes = queried_once(sizes, subject.graph.tensors().len(), buffers.len());
     let given = Given::of(subject, buffers, requests, &mut sizes)?;
     if given.before.bytes <= budget {
         return given.unchanged(&mut sizes);
@@ -100,21 +97,21 @@ pub fn recompute(
         Some(reordered) => given.with_less_work(&mut sizes, reordered, dropped, budget, effort)?,
         None => found,
     };
-    if progress.end() { Ok(found) } else { Err(NotRecomputed::Cancelled) }
+    if progress.end() { Ok(found) } else { Err(NotChanged::Cancelled) }
 }
 
 /// Recomputes with a given choice: those of the forward results `dropped` that may be computed again are, in the order
 /// of execution of [`recompute`]. For comparing choices.
 ///
 /// # Errors
-/// [`NotRecomputed`].
+/// [`NotChanged`].
 pub fn recompute_exactly(
     subject: Subject<'_>,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut dyn Sizes,
     dropped: &[TensorId],
-) -> Result<Recomputation, NotRecomputed> {
+) -> Result<Recomputation, NotChanged> {
     let graph = subject.graph;
     let given = Given::of(subject, buffers, requests, sizes)?;
     let Given { facts, model, .. } = &given;
@@ -144,20 +141,20 @@ impl<'a> Given<'a> {
         buffers: &'a [BufferSpec],
         requests: Requests<'a>,
         sizes: &mut dyn Sizes,
-    ) -> Result<Self, NotRecomputed> {
+    ) -> Result<Self, NotChanged> {
         let workspace = &mut Workspace::default();
         let hazards = Hazards::new(subject.graph, subject.same_memory);
         let model =
             Model::new(subject.graph, buffers, &live_ranges(subject.graph, buffers, requests, sizes, &[], workspace));
         let facts = Facts::of(subject, &hazards, &model)?;
-        let plan = plan(subject.graph, buffers, requests, sizes, workspace).map_err(NotRecomputed::Plan)?;
+        let bytes = plan(subject.graph, buffers, requests, sizes, workspace)?.bytes();
         let work = facts.work.iter().fold(0, |sum: u64, &work| sum.saturating_add(work));
-        let before = Needs { bytes: total(&plan), work };
+        let before = Needs { bytes, work };
         Ok(Self { subject, hazards, buffers, requests, model, facts, before })
     }
 
     /// Returns the given graph.
-    fn unchanged(&self, sizes: &mut dyn Sizes) -> Result<Recomputation, NotRecomputed> {
+    fn unchanged(&self, sizes: &mut dyn Sizes) -> Result<Recomputation, NotChanged> {
         let steps = (0..).take(self.subject.graph.nodes().len());
         self.planned(sizes, steps.map(|step| Item { step, again: false }).collect(), 0)
     }
@@ -170,14 +167,14 @@ impl<'a> Given<'a> {
         budget: Bytes,
         effort: RecomputeEffort,
         progress: &mut Progress<'_>,
-    ) -> Result<(Recomputation, Vec<bool>), NotRecomputed> {
+    ) -> Result<(Recomputation, Vec<bool>), NotChanged> {
         let mut search = Search::new(&self.facts, &self.model, effort.0, progress);
         let mut target = budget;
         let mut attempts = ATTEMPTS;
         loop {
             let choice = search.choose(target);
             if search.is_cancelled() {
-                return Err(NotRecomputed::Cancelled);
+                return Err(NotChanged::Cancelled);
             }
             let found = self.planned(sizes, search.items(&choice), choice.work)?;
             attempts -= 1;
@@ -198,7 +195,7 @@ impl<'a> Given<'a> {
         sizes: &mut dyn Sizes,
         found: &Recomputation,
         effort: RecomputeEffort,
-    ) -> Result<Option<Recomputation>, NotRecomputed> {
+    ) -> Result<Option<Recomputation>, NotChanged> {
         let Some(items) = self.better_order(sizes, found, ReorderEffort(effort.0 / ORDER_SHARE))? else {
             return Ok(None);
         };
@@ -213,15 +210,14 @@ impl<'a> Given<'a> {
         sizes: &mut dyn Sizes,
         found: &Recomputation,
         effort: ReorderEffort,
-    ) -> Result<Option<Vec<Item>>, NotRecomputed> {
+    ) -> Result<Option<Vec<Item>>, NotChanged> {
         let Recomputation { items, edited, node_buffers, .. } = found;
         let Edited { graph, origins, .. } = edited;
         let hazards = Hazards::new(graph, &same_memory(self.subject, edited));
         let hazards = hazards.with_pairs(pairs(&self.hazards, items));
         let requests = Requests { leafs: self.requests.leafs, nodes: node_buffers };
         let mut sizes = |id: TensorId, buffer: BufferIndex| sizes.alloc_size(origins[id as usize], buffer);
-        let found =
-            reorder(graph, self.buffers, requests, &mut sizes, &hazards, effort).map_err(NotRecomputed::Plan)?;
+        let found = reorder(graph, self.buffers, requests, &mut sizes, &hazards, effort)?;
         Ok((found.moved > 0).then(|| found.order.iter().map(|&step| items[step as usize]).collect()))
     }
 
@@ -233,7 +229,7 @@ impl<'a> Given<'a> {
         dropped: Vec<bool>,
         budget: Bytes,
         effort: RecomputeEffort,
-    ) -> Result<Recomputation, NotRecomputed> {
+    ) -> Result<Recomputation, NotChanged> {
         let mut search = LessWork::new(&self.facts, &self.model, effort.0 / ORDER_SHARE);
         let work = reordered.after.work - reordered.before.work;
         let peak = search.peak(&reordered.items);
@@ -254,22 +250,17 @@ impl<'a> Given<'a> {
     }
 
     /// Returns the graph with these nodes, of which some do the work `again`, planned.
-    fn planned(&self, sizes: &mut dyn Sizes, items: Vec<Item>, again: u64) -> Result<Recomputation, NotRecomputed> {
+    fn planned(&self, sizes: &mut dyn Sizes, items: Vec<Item>, again: u64) -> Result<Recomputation, NotChanged> {
         let edited = with_copies(self.subject.graph, &items, self.facts.boundary);
         let node_buffers: Vec<BufferIndex> = items.iter().map(|item| self.requests.nodes[item.step as usize]).collect();
         let sizes: &mut dyn Sizes =
             &mut |id: TensorId, buffer: BufferIndex| sizes.alloc_size(edited.origins[id as usize], buffer);
         let requests = Requests { leafs: self.requests.leafs, nodes: &node_buffers };
-        let plan = plan(&edited.graph, self.buffers, requests, sizes, &mut Workspace::default())
-            .map_err(NotRecomputed::Plan)?;
-        let after = Needs { bytes: total(&plan), work: self.before.work.saturating_add(again) };
+        let bytes = plan(&edited.graph, self.buffers, requests, sizes, &mut Workspace::default())?.bytes();
+        let after = Needs { bytes, work: self.before.work.saturating_add(again) };
         let boundary = self.facts.boundary;
         Ok(Recomputation { items, boundary, edited, node_buffers, before: self.before, after })
     }
-}
-
-fn total(plan: &crate::graph::GraphPlan) -> Bytes {
-    plan.buffers.iter().map(|buffer| buffer.placement.size()).fold(0, Bytes::saturating_add)
 }
 
 /// Returns the positions in `items` of nodes that must not be swapped in the given graph.

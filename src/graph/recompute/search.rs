@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use crate::graph::live_bytes::{Model, ValueId};
-use crate::graph::progress::Progress;
+use crate::graph::pass::Progress;
 use crate::placement::{Bytes, Step};
 
 use super::checkpoints::checkpoints;

@@ -3,12 +3,10 @@
 use crate::graph::{BufferIndex, TensorId};
 use crate::placement::{Bytes, Step};
 
-use super::cost;
-use super::estimate::{Live, live};
+use super::estimate::{Live, cost_of_tile, fewest_units, live};
 use super::facts::Facts;
-use super::region::{Grid, Region};
+use super::region::{Grid, Place, Region};
 use super::rewrite::RegionTiling;
-use super::window::Place;
 
 /// How many of the largest blocks at a step are tried to be made smaller.
 const LARGEST: usize = 4;
@@ -140,7 +138,7 @@ fn estimate(facts: &Facts<'_>, region: &Region, aim: Aim, limit: Option<Bytes>) 
     }
     let grid = region.grid(facts)?;
     let by_tiles = grid.rounded_up((grid.units + MOST_TILES - 1) / MOST_TILES);
-    let by_threads = grid.rounded_up(cost::fewest_units(facts, region, grid.units, aim.threads));
+    let by_threads = grid.rounded_up(fewest_units(facts, region, grid.units, aim.threads));
     let least = by_tiles.max(by_threads).max(grid.rounded_up(grid.fewest));
     let most = most_units(bytes, grid.units, aim.target) / grid.multiple * grid.multiple;
     let units = most.max(least);
@@ -156,7 +154,7 @@ fn estimate(facts: &Facts<'_>, region: &Region, aim: Aim, limit: Option<Bytes>) 
     }
     let tiles = grid.tiles(units);
     let more = u64::try_from(tiles - 1).unwrap_or(0);
-    Some(Estimate { grid, units, tiles, bytes, cost: cost::of_tile(facts, region).saturating_mul(more) })
+    Some(Estimate { grid, units, tiles, bytes, cost: cost_of_tile(facts, region).saturating_mul(more) })
 }
 
 /// Returns the units of a tile, or a few more, with which the last tile is not too short.

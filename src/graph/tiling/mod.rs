@@ -20,8 +20,7 @@
 //!        -> Facts       (who uses what, the memory profile)
 //!        -> Region      (grown around large tensors at a peak; operations has the needs of a tile)
 //!             Place     (before and after which other nodes the tiles run)
-//!             estimate  (the live bytes of a region tiled into tiles)
-//!             cost      (the time that tiles add)
+//!             estimate  (the live bytes of a region in tiles, and the time that tiles add)
 //!        -> rewrite     (the draft with regions tiled)
 //!        -> Search      (again until the memory profile fits)
 //!        -> tile        (compares plans with the budget)
@@ -32,16 +31,13 @@
 mod slices;
 mod operations;
 mod views;
-mod not_tiled;
 mod detach;
 mod draft;
 mod facts;
 mod region;
 mod growth;
-mod window;
 mod tiles;
 mod rewrite;
-mod cost;
 mod estimate;
 mod candidates;
 mod search;
@@ -52,6 +48,5 @@ mod tests;
 pub use detach::detached;
 pub use draft::Subject;
 pub use draft::{Draft, Known, Origin, Role, TileNumber};
-pub use not_tiled::NotTiled;
 pub use operations::{TileKind, Window};
 pub use pass::{TiledGraph, TilingEffort, TilingLimits, tile};

@@ -1,12 +1,11 @@
 //! The pass: a graph and a budget in, a graph that fits the budget out.
 
-use crate::graph::progress::Progress;
-use crate::graph::{BufferIndex, BufferSpec, Graph, PlanError, Requests, Sizes, TensorId, Workspace, plan};
+use crate::graph::pass::{Progress, queried_once};
+use crate::graph::{BufferIndex, BufferSpec, NotChanged, PlanError, Requests, Sizes, TensorId, Workspace, plan};
 use crate::placement::Bytes;
 
 use super::draft::{Draft, Subject};
 use super::facts::Facts;
-use super::not_tiled::NotTiled;
 use super::search::{Found, Goal, Search, TiledTensor};
 
 /// Work limit of the search: how many nodes are looked at. A million takes some tenths of a second.
@@ -66,7 +65,7 @@ impl TiledGraph {
 }
 
 /// Sizes overflow.
-const TOO_LARGE: NotTiled = NotTiled::Plan(PlanError::TooLarge { buffer: 0, bytes: Bytes::MAX });
+const TOO_LARGE: NotChanged = NotChanged::Plan(PlanError::TooLarge { buffer: 0, bytes: Bytes::MAX });
 
 /// How often fewer live bytes are searched for where a plan exceeds the budget though the live bytes fit.
 const ATTEMPTS: u32 = 4;
@@ -87,7 +86,7 @@ const MOST_NODES: usize = 8192;
 /// the part of the search that is done, which rises to 1; the search is cancelled when it returns `false`.
 ///
 /// # Errors
-/// [`NotTiled`].
+/// [`NotChanged`].
 pub fn tile(
     subject: Subject<'_>,
     buffers: &[BufferSpec],
@@ -95,12 +94,9 @@ pub fn tile(
     sizes: &mut dyn Sizes,
     limits: TilingLimits,
     progress: &mut dyn FnMut(f64) -> bool,
-) -> Result<TiledGraph, NotTiled> {
-    check_lists(subject.graph)?;
-    let mut known = vec![vec![None; subject.graph.tensors().len()]; buffers.len()];
-    let mut sizes = |id: TensorId, buffer: BufferIndex| {
-        *known[buffer as usize][id as usize].get_or_insert_with(|| sizes.alloc_size(id, buffer))
-    };
+) -> Result<TiledGraph, NotChanged> {
+    NotChanged::check_lists(subject.graph)?;
+    let mut sizes = queried_once(sizes, subject.graph.tensors().len(), buffers.len());
     let draft = Draft::of(subject.graph, subject, requests);
     let before = planned(&draft, buffers, &mut sizes)?;
     let nodes_before = subject.graph.nodes().len();
@@ -124,7 +120,7 @@ pub fn tile(
     // Nothing fits into no bytes: the smallest graph is asked for.
     let direct = if limits.budget == 0 { None } else { pass.direct()? };
     let found = direct.map_or_else(|| pass.smallest(), Ok)?;
-    if pass.progress.end() { Ok(found) } else { Err(NotTiled::Cancelled) }
+    if pass.progress.end() { Ok(found) } else { Err(NotChanged::Cancelled) }
 }
 
 struct Pass<'a> {
@@ -141,7 +137,7 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     /// Searches for a graph whose plan fits the budget, with no lower target than needed.
-    fn direct(&mut self) -> Result<Option<TiledGraph>, NotTiled> {
+    fn direct(&mut self) -> Result<Option<TiledGraph>, NotChanged> {
         let mut target = self.limits.budget;
         self.progress.start_stage();
         for _ in 0..ATTEMPTS {
@@ -160,7 +156,7 @@ impl Pass<'_> {
     }
 
     /// Searches for the smallest graph, and if it fits the budget, for a larger one that does.
-    fn smallest(&mut self) -> Result<TiledGraph, NotTiled> {
+    fn smallest(&mut self) -> Result<TiledGraph, NotChanged> {
         // Knowledge from the search for a budget would make the result depend on that budget.
         self.search.left = self.limits.effort.0;
         self.progress.start_stage();
@@ -180,7 +176,7 @@ impl Pass<'_> {
     }
 
     /// Bisects the smallest target above `missed` that can be met.
-    fn bisect(&mut self, best: &mut TiledGraph, mut missed: Bytes) -> Result<(), NotTiled> {
+    fn bisect(&mut self, best: &mut TiledGraph, mut missed: Bytes) -> Result<(), NotChanged> {
         let mut met = self.given.before;
         for _ in 0..BISECTIONS {
             if met <= missed {
@@ -199,7 +195,7 @@ impl Pass<'_> {
     }
 
     /// Searches for a graph that fits the budget, and is larger than one that does.
-    fn larger(&mut self, mut best: TiledGraph) -> Result<TiledGraph, NotTiled> {
+    fn larger(&mut self, mut best: TiledGraph) -> Result<TiledGraph, NotChanged> {
         let mut missed = self.limits.budget;
         for _ in 0..LARGER {
             let target = best.after + (missed - best.after) / 2;
@@ -214,7 +210,7 @@ impl Pass<'_> {
     }
 
     /// Replaces a graph by one that is smaller, or as small with fewer nodes.
-    fn improve(&mut self, best: &mut TiledGraph, found: Found) -> Result<(), NotTiled> {
+    fn improve(&mut self, best: &mut TiledGraph, found: Found) -> Result<(), NotChanged> {
         // No plan is smaller than its live bytes.
         if found.peak <= best.after {
             let found = self.tiled_graph(found)?;
@@ -225,13 +221,13 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn tiling_for(&mut self, goal: Goal) -> Result<Found, NotTiled> {
+    fn tiling_for(&mut self, goal: Goal) -> Result<Found, NotChanged> {
         let found = self.search.tiling_for(self.facts, goal).ok_or(TOO_LARGE)?;
         let goes_on = self.progress.used(self.search.left, self.limits.effort.0);
-        if goes_on { Ok(found) } else { Err(NotTiled::Cancelled) }
+        if goes_on { Ok(found) } else { Err(NotChanged::Cancelled) }
     }
 
-    fn tiled_graph(&mut self, found: Found) -> Result<TiledGraph, NotTiled> {
+    fn tiled_graph(&mut self, found: Found) -> Result<TiledGraph, NotChanged> {
         let Some(draft) = found.draft else { return Ok(self.detached.clone()) };
         let after = planned(&draft, self.buffers, self.search.sizes)?;
         let TiledGraph { before, nodes_before, .. } = self.given;
@@ -240,18 +236,7 @@ impl Pass<'_> {
 }
 
 /// Returns the bytes of the plan of a draft.
-fn planned(draft: &Draft, buffers: &[BufferSpec], sizes: &mut dyn Sizes) -> Result<Bytes, NotTiled> {
+fn planned(draft: &Draft, buffers: &[BufferSpec], sizes: &mut dyn Sizes) -> Result<Bytes, NotChanged> {
     let own: &mut dyn Sizes = &mut |id: TensorId, buffer: BufferIndex| draft.alloc_size(sizes, id, buffer);
-    let plan = plan(&draft.graph, buffers, draft.requests(), own, &mut Workspace::default()).map_err(NotTiled::Plan)?;
-    Ok(plan.buffers.iter().map(|buffer| buffer.placement.size()).fold(0, Bytes::saturating_add))
-}
-
-fn check_lists(graph: &Graph) -> Result<(), NotTiled> {
-    let mut listed = vec![false; graph.tensors().len()];
-    for &id in graph.leafs().iter().chain(graph.nodes()) {
-        if std::mem::replace(&mut listed[id as usize], true) {
-            return Err(NotTiled::ListedTwice(id));
-        }
-    }
-    Ok(())
+    Ok(plan(&draft.graph, buffers, draft.requests(), own, &mut Workspace::default())?.bytes())
 }

@@ -5,9 +5,8 @@ use crate::placement::Step;
 
 use super::draft::Draft;
 use super::facts::Facts;
-use super::region::{Grid, Region};
+use super::region::{Grid, Place, Region};
 use super::tiles::{Added, Tile, Tiling};
-use super::window::Place;
 
 /// A region, and the tiles that it is tiled into.
 #[derive(Clone, Debug)]

@@ -242,7 +242,7 @@ fn plan_graph(
         nodes: snapshot.graph.nodes().len(),
         blocks: plan.problems.iter().map(|problem| problem.blocks().len()).sum(),
         ggml_alloc: snapshot.buffers.iter().try_fold(0, |sum: Bytes, buffer| sum.checked_add(buffer.ggml_alloc_size?)),
-        bytes: plan.buffers.iter().map(|buffer| buffer.placement.size()).fold(0, Bytes::saturating_add),
+        bytes: plan.bytes(),
         given_bound: reordering.map(|found| found.given_bound()),
         lower_bound: plan.buffers.iter().map(|buffer| buffer.lower_bound).fold(0, Bytes::saturating_add),
         recomputed: recomputation.map(|found| RecomputedRow {

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use lastuse::graph::BufferSpec;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::steps::{bytes_of, choose_steps, retained};
-use lastuse::placement::Bytes;
 
 use crate::planning::check;
 
@@ -31,7 +30,7 @@ pub fn plan(file: &str, snapshot: &mut Snapshot, buffers: &[BufferSpec], count: 
     snapshot.graph.set_retention(retained(&snapshot.graph, &steps));
     let plan = snapshot.plan_in(buffers).map_err(|error| error.to_string())?;
     check(snapshot, &plan)?;
-    let bytes = plan.buffers.iter().map(|buffer| buffer.placement.size()).fold(0, Bytes::saturating_add);
+    let bytes = plan.bytes();
     let mut text = format!("{file}: {} nodes, steps: {count}, bytes: {bytes}\n", nodes.len());
     let _ = writeln!(text, "{:>6}  {:>6}  {:>14}  {:>14}  last node", "step", "nodes", "peak", "crossing");
     for ((number, step), memory) in steps.iter().enumerate().zip(bytes_of(&steps, &plan.problems)) {

@@ -9,8 +9,8 @@ use crate::ggml::extensions::tiling::subject::LiveSubject;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::retention::RetainedAt;
-use crate::graph::tiling::{NotTiled, Subject, TiledGraph, TilingLimits, tile};
-use crate::graph::{BufferSpec, Requests, Sizes};
+use crate::graph::tiling::{Subject, TiledGraph, TilingLimits, tile};
+use crate::graph::{BufferSpec, NotChanged, Requests, Sizes};
 use crate::placement::Bytes;
 
 /// How often the budget for which there is room is bisected.
@@ -20,14 +20,14 @@ const BISECTIONS: u32 = 8;
 /// is found.
 ///
 /// # Errors
-/// [`NotTiled`].
+/// [`NotChanged`].
 pub fn search(
     subject: Subject<'_>,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut dyn Sizes,
     (budget, capacity): (Bytes, usize),
-) -> Result<TiledGraph, NotTiled> {
+) -> Result<TiledGraph, NotChanged> {
     let mut tiled = |budget| tile(subject, buffers, requests, sizes, TilingLimits::of(budget), &mut |_| true);
     let has_room = |found: &TiledGraph| !found.is_changed || nodes_needed(found) <= capacity;
     let found = tiled(budget)?;

@@ -8,7 +8,7 @@ pub mod subject;
 
 use std::ptr::NonNull;
 
-use crate::graph::tiling::{NotTiled, TiledGraph, TilingLimits, tile};
+use crate::graph::tiling::{TiledGraph, TilingLimits, tile};
 use crate::placement::Bytes;
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
@@ -32,7 +32,6 @@ pub struct TilingRequest<'r, 'g> {
 }
 
 impl Budgeted for TiledGraph {
-    type Refusal = NotTiled;
     const NEW_TENSORS: &'static str = "tiles";
     const HELPS: &'static str = "retain less, or ask for fewer threads";
 

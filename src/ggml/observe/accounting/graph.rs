@@ -75,13 +75,8 @@ impl GraphDraft {
         }
         let (leafs, nodes) = (graph.leafs().len(), graph.nodes().len());
         let graph = AccountedGraph { allocator, leafs, nodes, tensors };
-        Some(Self { bytes: plan_bytes(plan), graph, places, buffers: buffers.described().collect() })
+        Some(Self { bytes: plan.bytes(), graph, places, buffers: buffers.described().collect() })
     }
-}
-
-/// Returns the bytes that a plan takes in all buffers.
-pub fn plan_bytes(plan: &GraphPlan) -> Bytes {
-    plan.buffers.iter().fold(0, |sum: Bytes, buffer| sum.saturating_add(buffer.placement.size()))
 }
 
 /// Returns the device that executes each node: a node is requested in the buffer of the backend that executes it, wherever

@@ -10,5 +10,5 @@ mod graph;
 mod destination;
 mod recorder;
 
-pub use graph::{GraphDraft, plan_bytes};
+pub use graph::GraphDraft;
 pub use recorder::recorder;

@@ -1,7 +1,7 @@
 //! Graphs that cannot be recomputed, and limits.
 
 use crate::graph::Flags;
-use crate::graph::recompute::NotRecomputed;
+use crate::graph::NotChanged;
 use crate::graph::tests::sketch::Sketch;
 
 use super::values::assert_correct;
@@ -10,16 +10,16 @@ use super::{Case, RULES, chain};
 #[test]
 fn graphs_without_a_loss_or_a_backward_pass_are_refused() {
     let search = |sketch: Sketch| Case::new(sketch).search(RULES, 0, 1000, &mut |_| true).err();
-    assert_eq!(search(Sketch::new()), Some(NotRecomputed::NoLoss));
+    assert_eq!(search(Sketch::new()), Some(NotChanged::NoLoss));
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     sketch.flag(x, Flags::LOSS);
     let y = sketch.node(64, &[x]);
-    assert_eq!(search(sketch), Some(NotRecomputed::NoLoss));
+    assert_eq!(search(sketch), Some(NotChanged::NoLoss));
     let mut sketch = Sketch::new();
     assert_eq!((sketch.leaf(64), sketch.node(64, &[x])), (x, y));
     sketch.flag(y, Flags::LOSS);
-    assert_eq!(search(sketch), Some(NotRecomputed::NoBackward));
+    assert_eq!(search(sketch), Some(NotChanged::NoBackward));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn search_is_cancelled_by_any_call() {
             calls += 1;
             calls < last
         };
-        assert_eq!(case.search(RULES, 0, 1_000_000, &mut progress).err(), Some(NotRecomputed::Cancelled));
+        assert_eq!(case.search(RULES, 0, 1_000_000, &mut progress).err(), Some(NotChanged::Cancelled));
         assert_eq!(calls, last);
     }
 }

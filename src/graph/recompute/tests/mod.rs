@@ -9,10 +9,10 @@ mod values;
 
 use crate::graph::order::Hazards;
 use crate::graph::tests::sketch::{List, Sketch};
-use crate::graph::{BufferIndex, Requests, Rules, TensorId};
+use crate::graph::{BufferIndex, NotChanged, Requests, Rules, TensorId};
 use crate::placement::Bytes;
 
-use super::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute};
+use super::{Recomputation, RecomputeEffort, Subject, recompute};
 
 /// The rules that estimates are exact for.
 const RULES: Rules = Rules { concat: false, unread_inputs: false, inactive: false, ..Rules::ALL };
@@ -38,7 +38,7 @@ impl Case {
     }
 
     fn given_bytes(&self, rules: Rules) -> Bytes {
-        self.sketch.plan(rules).buffers.iter().map(|buffer| buffer.placement.size()).sum()
+        self.sketch.plan(rules).bytes()
     }
 
     /// Recomputes the graph, and calls `progress` as the search does.
@@ -48,7 +48,7 @@ impl Case {
         budget: Bytes,
         effort: u64,
         progress: &mut dyn FnMut(f64) -> bool,
-    ) -> Result<Recomputation, NotRecomputed> {
+    ) -> Result<Recomputation, NotChanged> {
         let (leafs, nodes) = (self.sketch.requests(List::Leafs), self.sketch.requests(List::Nodes));
         let graph = self.sketch.graph();
         let Self { same_memory, work, kept, .. } = self;

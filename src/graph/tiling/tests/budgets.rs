@@ -1,9 +1,9 @@
 //! Budgets: met with no finer tiles than needed, or told with the least that can be met.
 
-use crate::graph::Rules;
+use crate::graph::{NotChanged, Rules};
 use crate::testing::Random;
 
-use super::super::{NotTiled, TilingEffort, TilingLimits};
+use super::super::{TilingEffort, TilingLimits};
 use super::case::Case;
 use super::random::random_case;
 
@@ -93,5 +93,5 @@ fn search_without_effort_leaves_the_graph_as_it_is() {
 fn search_can_be_cancelled() {
     let case = attention();
     let found = case.search(Rules::ALL, TilingLimits::of(1), &mut |_| false);
-    assert_eq!(found.map(|found| found.after), Err(NotTiled::Cancelled));
+    assert_eq!(found.map(|found| found.after), Err(NotChanged::Cancelled));
 }

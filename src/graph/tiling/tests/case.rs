@@ -2,12 +2,12 @@
 
 use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{
-    BufferIndex, BufferSpec, Flags, Layout, Op, Requests, Rules, TensorId, View, Workspace, plan, simulate,
+    BufferIndex, BufferSpec, Flags, Layout, NotChanged, Op, Requests, Rules, TensorId, View, Workspace, plan, simulate,
 };
 use crate::placement::{Bytes, validate};
 use crate::testing::Random;
 
-use super::super::{NotTiled, Subject, TileKind, TiledGraph, TilingEffort, TilingLimits, tile};
+use super::super::{Subject, TileKind, TiledGraph, TilingEffort, TilingLimits, tile};
 
 /// Bytes of an element.
 pub const ELEMENT: Bytes = 4;
@@ -129,7 +129,7 @@ impl Case {
     }
 
     pub fn given_bytes(&self, rules: Rules) -> Bytes {
-        self.sketch.plan(rules).buffers.iter().map(|buffer| buffer.placement.size()).sum()
+        self.sketch.plan(rules).bytes()
     }
 
     pub fn search(
@@ -137,7 +137,7 @@ impl Case {
         rules: Rules,
         limits: TilingLimits,
         progress: &mut dyn FnMut(f64) -> bool,
-    ) -> Result<TiledGraph, NotTiled> {
+    ) -> Result<TiledGraph, NotChanged> {
         let graph = self.sketch.graph();
         let (leafs, nodes) = self.requests();
         let requests = Requests { leafs: &leafs, nodes: &nodes };

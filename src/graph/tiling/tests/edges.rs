@@ -1,9 +1,9 @@
 //! Tensors that are never tiled, and graphs with nothing to tile.
 
-use crate::graph::{Flags, Op, PlanError, Rules, TensorId};
+use crate::graph::{Flags, NotChanged, Op, PlanError, Rules, TensorId};
 use crate::placement::Bytes;
 
-use super::super::{NotTiled, Role, TileKind, TilingLimits};
+use super::super::{Role, TileKind, TilingLimits};
 use super::case::{Case, ELEMENT};
 use super::values::assert_values;
 
@@ -155,7 +155,7 @@ fn tensors_that_are_listed_twice_are_refused() {
     let mut sizes = |_: TensorId, _| ELEMENT;
     let buffers = case.buffers(Rules::ALL);
     let found = super::super::tile(subject, &buffers, requests, &mut sizes, TilingLimits::of(0), &mut |_| true);
-    assert_eq!(found.map(|found| found.after), Err(NotTiled::ListedTwice(large)));
+    assert_eq!(found.map(|found| found.after), Err(NotChanged::ListedTwice(large)));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn sizes_that_overflow_are_refused() {
     let large = product(&mut case);
     case.sketch.draft(large).size = Bytes::MAX - 5;
     let found = case.search(Rules::ALL, TilingLimits::of(0), &mut |_| true).map(|found| found.after);
-    assert!(matches!(found, Err(NotTiled::Plan(PlanError::TooLarge { .. }))), "{found:?}");
+    assert!(matches!(found, Err(NotChanged::Plan(PlanError::TooLarge { .. }))), "{found:?}");
 }
 
 #[test]
