@@ -300,20 +300,19 @@ impl Snapshot {
         let kinds: Vec<TileKind> = self.graph.tensors().iter().map(|tensor| tensor.op.tiles()).collect();
         let nbytes: Vec<Bytes> = self.tensors.iter().map(|tensor| tensor.nbytes).collect();
         let none = vec![false; self.tensors.len()];
-        let detached = tiling::detached(&self.graph, &kinds);
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let subject = tiling::Subject {
-            graph: &self.graph,
-            detached: detached.as_ref(),
-            same_memory: &roots,
-            kinds: &kinds,
-            nbytes: &nbytes,
-            kept: &none,
-            unsliced: &none,
+            graph: self.graph.clone(),
+            detached: tiling::detached(&self.graph, &kinds),
+            same_memory: roots,
+            kinds,
+            nbytes,
+            kept: none.clone(),
+            unsliced: none,
         };
         let mut sizes = |id, buffer| self.size(id, buffer);
-        let found = tiling::tile(subject, buffers, requests, &mut sizes, limits, progress)?;
+        let found = tiling::tile(&subject, buffers, requests, &mut sizes, limits, progress)?;
         if found.is_changed {
             self.take_tiled(&found);
         }

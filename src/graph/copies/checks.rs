@@ -3,11 +3,9 @@
 use crate::graph::{Layout, Rules, Strides, TensorId};
 use crate::placement::Step;
 
-use super::changes::Reason;
-use super::facts::{CopyTarget, Storage};
 use super::moves::{CopyDestination, Move};
-use super::pass::Pass;
-use super::producer::Producer;
+use super::state::{Pass, Producer};
+use super::{CopyTarget, Reason, Storage};
 
 /// With how many nodes before it another backend than the CPU's may fuse a node.
 const FUSED_ELSEWHERE: u8 = 8;

@@ -3,12 +3,9 @@
 use crate::graph::{CopyKind, Flags, Layout, TensorId, View};
 use crate::placement::{Bytes, Step};
 
-use super::changes::Reason;
 use super::element_order::{ElementOrder, is_plain, strides_by_address, strides_of_view};
-use super::facts::{CopyTarget, Storage};
-use super::pass::{Freedom, Pass};
-use super::producer::Producer;
-use super::state::CopyState;
+use super::state::{CopyState, Pass, Producer};
+use super::{CopyTarget, Freedom, Reason, Storage};
 
 /// INPUT, PARAM and LOSS of ggml: such a tensor must stay as it is.
 const EXPECTED: Flags = Flags(1 | 4 | 8);

@@ -3,11 +3,9 @@
 use crate::graph::{Flags, Graph, Op, TensorId};
 use crate::placement::Step;
 
-use super::changes::Found;
-use super::facts::Facts;
 use super::moves::{CopyDestination, Move, count};
-use super::pass::{Freedom, Pass};
-use super::state::CopyState;
+use super::state::{CopyState, Pass};
+use super::{Facts, Found, Freedom};
 
 /// Finds the copies in `graph` that need not be made, and the changes that remove them.
 pub fn find(graph: &Graph, facts: Facts<'_>, freedom: Freedom) -> Found {

@@ -1,10 +1,12 @@
-//! The graph with the changes so far.
+//! The pass over the nodes of a graph in which copies are removed: the graph with the changes so far, the accesses to memory, and
+//! the nodes that compute copied tensors.
 
-use crate::graph::{Graph, GraphEdit, Layout, Region, TensorId, View};
+use crate::graph::access::History;
+use crate::graph::{Effect, Flags, Graph, GraphEdit, Layout, Region, TensorId, View};
 use crate::placement::{Bytes, Step};
 
 use super::element_order::reach;
-use super::facts::{Facts, Storage};
+use super::{Facts, Found, Freedom, Reason, Storage};
 
 /// A graph with changes, which are kept separately.
 pub struct CopyState<'a> {
@@ -105,5 +107,107 @@ impl<'a> CopyState<'a> {
             }
         }
         self.edit
+    }
+}
+
+/// The pass over the nodes, from the last to the first.
+pub struct Pass<'a> {
+    /// The graph with the changes so far.
+    pub state: CopyState<'a>,
+    /// The accesses to the memory that copies write to.
+    pub history: History,
+    /// By step: the last step before it that may do anything.
+    pub anything: Vec<Option<Step>>,
+    /// The tensors that may change.
+    pub freedom: Freedom,
+    /// The results so far.
+    pub found: Found,
+}
+
+impl<'a> Pass<'a> {
+    /// Starts the pass on a graph without changes.
+    pub fn new(state: CopyState<'a>, freedom: Freedom) -> Self {
+        let (history, anything) = (history(&state), anything(&state));
+        Self { state, history, anything, freedom, found: Found::default() }
+    }
+}
+
+/// Records the accesses to the memory that copies write to.
+fn history(state: &CopyState<'_>) -> History {
+    let graph = state.graph;
+    let mut history = History::new(graph.tensors().len());
+    for &node in graph.nodes().iter().filter(|&&node| graph.tensor(node).op.copies().is_some()) {
+        history.track(state.memory(graph.root(node)));
+    }
+    for (step, &node) in (0..).zip(graph.nodes()) {
+        if !graph.tensor(node).op.is_view() {
+            for &id in graph.sources(node).iter().chain([&node]) {
+                history.push(step, state.region(id));
+            }
+        }
+    }
+    history
+}
+
+/// Returns, by step, the last step before it that may do anything.
+fn anything(state: &CopyState<'_>) -> Vec<Option<Step>> {
+    let mut last = None;
+    let last_before = |(step, &node): (Step, &TensorId)| {
+        let before = last;
+        if state.graph.tensor(node).op.effect() == Effect::Anything {
+            last = Some(step);
+        }
+        before
+    };
+    (0..).zip(state.graph.nodes()).map(last_before).collect()
+}
+
+/// The longest chain of views that is followed; those of real graphs are shorter.
+const MOST_VIEWS: usize = 16;
+
+/// INPUT and OUTPUT, and ggml's PARAM and LOSS.
+const KEPT: Flags = Flags(Flags::INPUT.0 | Flags::OUTPUT.0 | 4 | 8);
+
+/// A node that computes something in its own memory, and the views through which a copy reads all of it.
+#[derive(Debug)]
+pub struct Producer {
+    /// The node.
+    pub node: TensorId,
+    /// The step that runs it.
+    pub step: Step,
+    /// From the source of the copy back to the node; empty when the copy reads the node itself.
+    pub views: Vec<TensorId>,
+}
+
+/// Returns `true` if the program uses this tensor by itself.
+pub fn is_flagged(state: &CopyState<'_>, id: TensorId) -> bool {
+    state.graph.tensor(id).flags.has(KEPT) || state.graph.retention().of(id).is_some()
+}
+
+impl Producer {
+    /// Follows `source`, which a node at `step` copies, back to the node that computes it.
+    ///
+    /// # Errors
+    /// The reason why there is no such node, or it has other uses.
+    pub fn find(state: &CopyState<'_>, source: TensorId, step: Step) -> Result<Self, Reason> {
+        let mut views = Vec::new();
+        let mut at = source;
+        while state.graph.tensor(at).view.is_some() {
+            let &[next] = state.graph.sources(at) else { return Err(Reason::Producer) };
+            let is_view = state.graph.tensor(at).op.is_view() && !is_flagged(state, at);
+            if !is_view || views.len() == MOST_VIEWS {
+                return Err(Reason::Producer);
+            }
+            views.push(at);
+            at = next;
+        }
+        let found = Self { node: at, step: state.steps[at as usize].ok_or(Reason::Producer)?, views };
+        let computes = state.graph.tensor(at).op.effect() == Effect::Result && found.step < step;
+        if !computes || is_flagged(state, at) {
+            return Err(Reason::Producer);
+        }
+        let is_alone = found.views.iter().chain([&at]).all(|&id| state.uses[id as usize] == 1)
+            && state.views[at as usize] as usize == found.views.len();
+        if is_alone { Ok(found) } else { Err(Reason::Readers) }
     }
 }

@@ -9,22 +9,22 @@ use crate::placement::Bytes;
 use super::operations::TileKind;
 
 /// A graph to tile, and what is known of its tensors.
-#[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
     /// The graph.
-    pub graph: &'a Graph,
+    pub graph: Graph,
     /// The graph in which nodes that the program computes in place own their memory, if that is another one: it is tiled.
-    pub detached: Option<&'a Graph>,
+    pub detached: Option<Graph>,
     /// By tensor: a number that tensors with the same memory share; a root whose memory aliases no other has its own id.
-    pub same_memory: &'a [TensorId],
+    pub same_memory: Vec<TensorId>,
     /// By tensor: how it can be tiled.
-    pub kinds: &'a [TileKind],
+    pub kinds: Vec<TileKind>,
     /// By tensor: bytes from its first to its last element.
-    pub nbytes: &'a [Bytes],
+    pub nbytes: Vec<Bytes>,
     /// By tensor: whether it must stay as it is.
-    pub kept: &'a [bool],
+    pub kept: Vec<bool>,
     /// By tensor: whether views of it must not be made, as of weights that a backend has repacked.
-    pub unsliced: &'a [bool],
+    pub unsliced: Vec<bool>,
 }
 
 /// The kind of a tensor of a tiling graph.
@@ -133,7 +133,7 @@ pub struct Draft {
 
 impl Draft {
     /// Starts with a graph of a subject: the given one, or the one that is tiled.
-    pub fn of(graph: &Graph, subject: Subject<'_>, requests: Requests<'_>) -> Self {
+    pub fn of(graph: &Graph, subject: &Subject, requests: Requests<'_>) -> Self {
         let known = |tensor: TensorId| Known {
             origin: Origin { tensor, role: Role::Given, tile: None },
             kind: subject.kinds[tensor as usize],

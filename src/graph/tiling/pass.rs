@@ -88,23 +88,23 @@ const MOST_NODES: usize = 8192;
 /// # Errors
 /// [`NotChanged`].
 pub fn tile(
-    subject: Subject<'_>,
+    subject: &Subject,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut dyn Sizes,
     limits: TilingLimits,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<TiledGraph, NotChanged> {
-    NotChanged::check_lists(subject.graph)?;
+    NotChanged::check_lists(&subject.graph)?;
     let mut sizes = queried_once(sizes, subject.graph.tensors().len(), buffers.len());
-    let draft = Draft::of(subject.graph, subject, requests);
+    let draft = Draft::of(&subject.graph, subject, requests);
     let before = planned(&draft, buffers, &mut sizes)?;
     let nodes_before = subject.graph.nodes().len();
     let given = TiledGraph { draft, before, after: before, tiled: Vec::new(), nodes_before, is_changed: false };
     if before <= limits.budget {
         return Ok(given);
     }
-    let detached = match subject.detached {
+    let detached = match &subject.detached {
         Some(graph) => {
             let draft = Draft::of(graph, subject, requests);
             let after = planned(&draft, buffers, &mut sizes)?;

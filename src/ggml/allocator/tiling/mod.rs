@@ -17,8 +17,7 @@ use std::sync::Arc;
 
 use crate::ggml::bindings::ggml_cgraph;
 use crate::ggml::extensions::pass::context_bytes;
-use crate::ggml::extensions::tiling::rewriter::{rewrite, tensors_needed};
-use crate::ggml::extensions::tiling::subject::LiveSubject;
+use crate::ggml::extensions::tiling::{rewrite, subject_of, tensors_needed};
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
@@ -211,7 +210,7 @@ impl Tilings {
         let capacity = unsafe { GraphRef::capacity(graph) };
         let mut reading = read(planner.runtime, planner.types.types(), live, &Requested::default());
         planner.retention.current().retain_in(&mut reading.graph, live);
-        let subject = LiveSubject::of(planner.runtime, &reading);
+        let subject = subject_of(planner.runtime, &reading);
         let known = match self.known.of(&subject, capacity) {
             Some(known) => known,
             None => {
@@ -223,7 +222,7 @@ impl Tilings {
                     |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
                 let limits = (budget, capacity);
                 // Graphs that cannot be planned are refused when they are planned.
-                let found = search(subject.subject(), planner.types.specs(), requests, &mut sizes, limits).ok()?;
+                let found = search(&subject, planner.types.specs(), requests, &mut sizes, limits).ok()?;
                 let by_ggml = by_ggml.filter(|_| !found.tiled.is_empty());
                 let by_ggml = by_ggml.and_then(|by_ggml| by_ggml(planner, live, &reading));
                 log_tiling(planner.runtime, &found, budget, capacity);

@@ -4,8 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::ggml::extensions::tiling::rewriter::nodes_needed;
-use crate::ggml::extensions::tiling::subject::LiveSubject;
+use crate::ggml::extensions::tiling::nodes_needed;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::retention::RetainedAt;
@@ -22,7 +21,7 @@ const BISECTIONS: u32 = 8;
 /// # Errors
 /// [`NotChanged`].
 pub fn search(
-    subject: Subject<'_>,
+    subject: &Subject,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut dyn Sizes,
@@ -60,7 +59,7 @@ const MOST_NUMBERS: usize = 256;
 #[derive(Debug)]
 pub struct KnownTiling {
     /// The graph as given.
-    pub subject: LiveSubject,
+    pub subject: Subject,
     /// The nodes that it has room for.
     pub capacity: usize,
     /// The result of the search.
@@ -88,7 +87,7 @@ impl KnownTilings {
     }
 
     /// Returns how a graph was tiled that is equal to this one.
-    pub fn of(&self, subject: &LiveSubject, capacity: usize) -> Option<Arc<KnownTiling>> {
+    pub fn of(&self, subject: &Subject, capacity: usize) -> Option<Arc<KnownTiling>> {
         self.known.iter().rev().find(|known| known.capacity == capacity && known.subject == *subject).cloned()
     }
 

@@ -138,22 +138,21 @@ impl Case {
         limits: TilingLimits,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<TiledGraph, NotChanged> {
-        let graph = self.sketch.graph();
         let (leafs, nodes) = self.requests();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let nbytes: Vec<Bytes> = self.sketch.drafts.iter().map(|draft| draft.nbytes).collect();
         let roots: Vec<TensorId> = (0..).take(nbytes.len()).collect();
         let subject = Subject {
-            graph: &graph,
+            graph: self.sketch.graph(),
             detached: None,
-            same_memory: &roots,
-            kinds: &self.kinds,
-            nbytes: &nbytes,
-            kept: &self.kept,
-            unsliced: &self.unsliced,
+            same_memory: roots,
+            kinds: self.kinds.clone(),
+            nbytes,
+            kept: self.kept.clone(),
+            unsliced: self.unsliced.clone(),
         };
         let mut sizes = |id: TensorId, _: BufferIndex| self.sketch.drafts[id as usize].size;
-        tile(subject, &self.buffers(rules), requests, &mut sizes, limits, progress)
+        tile(&subject, &self.buffers(rules), requests, &mut sizes, limits, progress)
     }
 
     /// Tiles for a budget with one thread, and asserts that the new plan is right.

@@ -143,18 +143,18 @@ fn tensors_that_are_listed_twice_are_refused() {
     let roots: Vec<TensorId> = (0..).take(case.kinds.len()).collect();
     let nbytes: Vec<Bytes> = case.sketch.drafts.iter().map(|draft| draft.nbytes).collect();
     let subject = super::super::Subject {
-        graph: &twice,
+        graph: twice,
         detached: None,
-        same_memory: &roots,
-        kinds: &case.kinds,
-        nbytes: &nbytes,
-        kept: &case.kept,
-        unsliced: &case.unsliced,
+        same_memory: roots,
+        kinds: case.kinds.clone(),
+        nbytes,
+        kept: case.kept.clone(),
+        unsliced: case.unsliced.clone(),
     };
     let requests = crate::graph::Requests { leafs: &leafs, nodes: &nodes };
     let mut sizes = |_: TensorId, _| ELEMENT;
     let buffers = case.buffers(Rules::ALL);
-    let found = super::super::tile(subject, &buffers, requests, &mut sizes, TilingLimits::of(0), &mut |_| true);
+    let found = super::super::tile(&subject, &buffers, requests, &mut sizes, TilingLimits::of(0), &mut |_| true);
     assert_eq!(found.map(|found| found.after), Err(NotChanged::ListedTwice(large)));
 }
 
