@@ -192,7 +192,7 @@ impl Chunks {
 
     /// Frees the chunks of a buffer.
     fn free(&mut self, buffer: usize) {
-        self.take(buffer).into_iter().for_each(drop);
+        drop(self.take(buffer));
     }
 
     /// Takes out the chunks of a buffer, which are about to be freed.

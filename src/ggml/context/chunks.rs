@@ -246,8 +246,7 @@ impl ContextChunks {
 
     /// Allocates a chunk, without the extra bytes when there is not enough memory for them.
     fn new_chunk(&self, size: Bytes, extra: Bytes) -> Result<ContextChunk, Refusal> {
-        let with_extra =
-            size.checked_add(extra).filter(|_| extra > 0).and_then(|sum| allocate_new(self.buffer_type, sum));
+        let with_extra = size.checked_add(extra).filter(|_| extra > 0).and_then(|sum| self.buffer_type.allocate(sum));
         let buffer = with_extra.or_else(|| allocate_new(self.buffer_type, size));
         let no_memory = || Refusal::NoMemory { buffer: self.buffer_type.name(), size };
         let buffer = buffer.ok_or_else(no_memory)?;

@@ -83,8 +83,14 @@ impl Settings {
             Key::Reorder => self.reorder = if value.is_empty() { Switch::Off } else { parse(value)? },
             Key::Budget => self.budget = parse_budget(value)?,
             Key::OnDemand => self.on_demand = parse(value)?,
-            Key::Switch | Key::Log | Key::Report | Key::Recycle | Key::Capture => return Ok(false),
-            Key::DumpDir | Key::Dump | Key::Accounting => return Ok(false),
+            Key::Switch
+            | Key::Log
+            | Key::Report
+            | Key::Recycle
+            | Key::Capture
+            | Key::DumpDir
+            | Key::Dump
+            | Key::Accounting => return Ok(false),
         }
         Ok(true)
     }
