@@ -520,7 +520,8 @@ bool lastuse_gallocr_set(struct ggml_gallocr *galloc,
 
 // Gives back the memory of an allocator that its latest graph does not need: pages of the CPU's own buffers, whose addresses
 // stay, and memory of other buffer types at the next reservation. Plans stay, and larger graphs take memory again. NULL is all
-// allocators of the process, those of schedulers included. Returns false if lastuse has not created galloc.
+// allocators of the process, those of schedulers included, and what waits to be recycled. Returns false if lastuse has not
+// created galloc.
 bool lastuse_gallocr_trim(struct ggml_gallocr *galloc);
 
 // Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.

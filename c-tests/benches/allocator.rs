@@ -33,6 +33,7 @@ fn main() {
         replan(&mut criterion, allocators, &name, &mut graph);
         alloc_graph(&mut criterion, allocators, &name, &mut graph);
         measure(&mut criterion, allocators, &name, &mut graph);
+        recycle(&mut criterion, allocators, &name, &mut graph);
     }
     criterion.final_summary();
 }
@@ -101,6 +102,30 @@ fn measure(criterion: &mut Criterion, allocators: &Allocators, name: &str, graph
     let mut group = criterion.benchmark_group(format!("measure/{name}"));
     graph.reset();
     group.bench_function("lastuse", |bencher| bencher.iter(|| black_box(allocators.measure(graph)).expect("measured")));
+    group.finish();
+}
+
+/// Times an allocator for one graph, from its creation to its end: each page of its memory is written once, as a program that
+/// computes the graph does. With "recycled", its buffer waits for the next one.
+fn recycle(criterion: &mut Criterion, allocators: &Allocators, name: &str, graph: &mut LiveGraph) {
+    let mut group = criterion.benchmark_group(format!("recycle/{name}"));
+    let [upstream, lastuse] = KINDS;
+    for (kind, new, limit) in
+        [(upstream.0, upstream.1, c"off"), (lastuse.0, lastuse.1, c"off"), ("recycled", lastuse.1, c"4GiB,60")]
+    {
+        allocators.recycle(limit);
+        let mut once = || {
+            graph.reset();
+            let start = Instant::now();
+            let mut allocator = new(allocators);
+            assert!(allocator.allocate(graph), "{name}: {kind} refuses the graph");
+            graph.touch_pages(allocator.buffer_size());
+            drop(allocator);
+            start.elapsed()
+        };
+        group.bench_function(kind, |bencher| bencher.iter_custom(|count| (0..count).map(|_| once()).sum()));
+        allocators.recycle(c"off");
+    }
     group.finish();
 }
 

@@ -86,6 +86,10 @@ CASE(no_more_waits_than_the_limit) {
     allocate(dummy_buft_type(&dummy), 3 * MIB);
     allocate(dummy_buft_type(&dummy), MIB);
     CHECK(dummy.live_buffers == 2, "%zu buffers wait", dummy.live_buffers);
+    CHECK(lastuse_gallocr_trim(NULL), "%s", lastuse_last_error());
+    CHECK(dummy.live_bytes == 0, "%zu bytes are held", dummy.live_bytes);
+    allocate(dummy_buft_type(&dummy), MIB);
+    CHECK(dummy.live_buffers == 1, "%zu buffers wait", dummy.live_buffers);
     recycle("");
     CHECK(dummy.live_bytes == 0, "%zu bytes are held", dummy.live_bytes);
 }

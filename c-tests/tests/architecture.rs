@@ -128,3 +128,40 @@ fn declarations_and_paths_are_read() {
     assert_eq!(resolved(&module, &["super".to_owned(), "g".to_owned()]), Some(vec!["x".to_owned(), "g".to_owned()]));
     assert!(modules().len() > 300, "the sources were not found");
 }
+
+/// A file that nothing declares is not compiled, and the tests in it are not run.
+#[test]
+fn every_file_is_declared_as_a_module() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("c-tests is a folder of the repository");
+    let mut folders =
+        ["src", "tool/src", "neurons/src", "guard/src", "vendor/src"].map(|folder| top.join(folder)).to_vec();
+    let roots = folders.clone();
+    let mut undeclared = Vec::new();
+    while let Some(folder) = folders.pop() {
+        let declaring =
+            ["mod.rs", "lib.rs", "main.rs"].map(|file| fs::read_to_string(folder.join(file)).unwrap_or_default());
+        let beside = fs::read_to_string(folder.with_extension("rs")).unwrap_or_default();
+        let declared = [declaring.concat(), beside].concat();
+        for entry in fs::read_dir(&folder).expect("the sources are there") {
+            let path = entry.expect("the folder can be read").path();
+            let name = path.file_stem().and_then(|name| name.to_str()).expect("UTF-8").to_owned();
+            let is_code = path.is_dir() || path.extension().is_some_and(|extension| extension == "rs");
+            let is_root = ["mod", "lib", "main"].contains(&name.as_str()) && !path.is_dir();
+            let is_known = declared.lines().any(|line| line.trim_end().ends_with(&format!("mod {name};")));
+            if is_code && !is_root && !is_known && (!path.is_dir() || has_code(&path)) {
+                undeclared.push(path.strip_prefix(top).expect("below the top").to_owned());
+            }
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    assert!(roots.iter().all(|root| root.is_dir()), "{roots:?}");
+    assert_eq!(undeclared, [PathBuf::new(); 0]);
+}
+
+fn has_code(folder: &Path) -> bool {
+    let mut entries =
+        fs::read_dir(folder).expect("the sources are there").map(|entry| entry.expect("it can be read").path());
+    entries.any(|path| path.extension().is_some_and(|extension| extension == "rs"))
+}

@@ -3,7 +3,7 @@
 
 use std::ffi::{CString, OsStr, c_char};
 
-use crate::ggml::{AllocatorSetting, captures, check_enabled, ggml_gallocr, set, totals};
+use crate::ggml::{AllocatorSetting, captures, check_enabled, free_recycled, ggml_gallocr, set, totals};
 
 use super::c_types::sized_struct;
 use super::call::{abort_on_panic, call, last_error, set_last_error};
@@ -138,7 +138,8 @@ pub unsafe extern "C" fn lastuse_gallocr_set(
 
 /// Gives back the memory of an allocator that its latest graph does not need: pages of the CPU's own buffers, whose addresses
 /// stay, and memory of other buffer types at the next reservation. Plans stay, and larger graphs take memory again. NULL is all
-/// allocators of the process, those of schedulers included. Returns false if lastuse has not created galloc.
+/// allocators of the process, those of schedulers included, and what waits to be recycled. Returns false if lastuse has not
+/// created galloc.
 ///
 /// # Safety
 /// `galloc` is a live allocator, or NULL. No other thread uses it, or any if it is NULL. No graph is being computed in its
@@ -146,7 +147,12 @@ pub unsafe extern "C" fn lastuse_gallocr_set(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_gallocr_trim(galloc: *mut ggml_gallocr) -> bool {
     call("lastuse_gallocr_trim", |call| {
-        let all = if galloc.is_null() { live_allocators() } else { vec![galloc] };
+        let all = if galloc.is_null() {
+            free_recycled();
+            live_allocators()
+        } else {
+            vec![galloc]
+        };
         for galloc in all {
             // SAFETY: live and used by no other thread: see "# Safety".
             let allocator = unsafe { call.allocator(galloc) }?;

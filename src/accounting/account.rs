@@ -28,6 +28,33 @@ pub struct Accounting {
     pub graphs: Vec<AccountedGraph>,
     /// Tensors in buffers that no graph has.
     pub unread: Vec<AccountedTensor>,
+    /// Resident bytes of the process over time, as the tool samples them; not in JSON.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub resident: Vec<BytesAt>,
+}
+
+/// Bytes at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Deserialize))]
+pub struct BytesAt {
+    /// Milliseconds since recording began.
+    pub ms: u64,
+    /// The bytes from then on.
+    pub bytes: Bytes,
+}
+
+/// The most times that are kept of one device or process.
+const MOST_TIMES: usize = 512;
+
+impl BytesAt {
+    /// Adds the bytes of a later time. Where there are too many, the larger one of each pair stays, so that no peak is lost.
+    pub fn add_to(self, history: &mut Vec<Self>) {
+        if history.len() >= MOST_TIMES {
+            let larger = |pair: &[Self]| pair.iter().copied().max_by_key(|at| at.bytes);
+            *history = history.chunks(2).filter_map(larger).collect();
+        }
+        history.push(self);
+    }
 }
 
 /// A device, or the host.
@@ -47,6 +74,8 @@ pub struct AccountedDevice {
     /// The sums of its buffers.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub sums: Sums,
+    /// The bytes that it held, each time that they changed.
+    pub history: Vec<BytesAt>,
 }
 
 /// The usage of a buffer according to ggml.

@@ -31,6 +31,9 @@ fn write_device(object: &mut JsonObject<'_>, device: &AccountedDevice) {
     object.text("name", &device.name).text("description", &device.description).text("kind", &device.kind);
     object.maybe("free", device.free).maybe("memory", device.memory);
     write_sums(object, &device.sums);
+    object.objects("history", &device.history, |object, at| {
+        object.number("ms", at.ms).number("bytes", at.bytes);
+    });
 }
 
 fn write_sums(object: &mut JsonObject<'_>, sums: &Sums) {

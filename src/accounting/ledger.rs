@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::placement::Bytes;
 
-use super::account::{AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, Location};
+use super::account::{AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, BytesAt, Location};
 use super::settled::{HeldBuffer, MeasureResident, Measured, settled};
 
 /// The moment that an accounting is of.
@@ -72,12 +73,23 @@ pub struct Ledger {
     graphs: BTreeMap<u64, PlannedGraph>,
     last_id: u64,
     resident: Option<MeasureResident>,
+    /// When recording began.
+    began: Option<Instant>,
 }
 
 impl Ledger {
-    /// Creates one that measures how much of the buffers of the host is in memory.
+    /// Creates one that begins now, and measures how much of the buffers of the host is in memory.
     pub fn measuring(resident: MeasureResident) -> Self {
-        Self { resident: Some(resident), ..Self::default() }
+        Self { resident: Some(resident), began: Some(Instant::now()), ..Self::default() }
+    }
+
+    /// Notes the bytes that a device holds now, if they have changed.
+    fn note_change(&mut self, device: usize) {
+        let ms = self.began.map_or(0, |began| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let DeviceRecord { facts, total, .. } = &mut self.devices[device];
+        if facts.history.last().is_none_or(|last| last.bytes != *total) {
+            BytesAt { ms, bytes: *total }.add_to(&mut facts.history);
+        }
     }
 
     /// Returns the position of the device that `key` identifies, which is added if it is new. Devices with the same name
@@ -120,6 +132,7 @@ impl Ledger {
         let record = &mut self.devices[buffer.device];
         record.count(buffer.asked);
         let is_largest = record.largest > largest_before;
+        self.note_change(buffer.device);
         self.live.insert(address, Arc::new(buffer));
         is_largest
     }
@@ -171,6 +184,7 @@ impl Ledger {
         if let Some(buffer) = self.live.remove(&address) {
             let record = &mut self.devices[device];
             record.total = record.total.saturating_sub(buffer.asked);
+            self.note_change(device);
         }
         true
     }

@@ -22,7 +22,9 @@ mod ledger;
 #[cfg(test)]
 mod tests;
 
-pub use account::{AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage};
+pub use account::{
+    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, BytesAt,
+};
 pub use account::{Location, Step, Steps};
 pub use ledger::{Ledger, Moment};
 pub use settled::HeldBuffer;

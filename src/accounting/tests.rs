@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::sums::{Extent, Span, sums};
 use super::{
-    AccountedDevice, AccountedGraph, AccountedTensor, BufferUsage, HeldBuffer, Ledger, Location, MemoryClass, Moment,
-    Sums,
+    AccountedDevice, AccountedGraph, AccountedTensor, BufferUsage, BytesAt, HeldBuffer, Ledger, Location, MemoryClass,
+    Moment, Sums,
 };
 use crate::testing::Random;
 
@@ -145,6 +145,20 @@ fn each_device_has_the_moment_of_its_largest_total() {
     assert_eq!(largest.buffers.iter().map(|buffer| buffer.id).collect::<Vec<_>>(), [1, 2, 3]);
     let now = ledger.accounting(Moment::Now);
     assert_eq!((now.sums(), now.buffers.len()), (Sums::default(), 0));
+    let held = |device: usize| now.devices[device].history.iter().map(|at| at.bytes).collect::<Vec<_>>();
+    assert_eq!((held(0), held(1)), (vec![100, 150, 50, 0], vec![500, 0, 500, 0]));
+}
+
+#[test]
+fn a_long_history_keeps_its_peaks() {
+    let mut history = Vec::new();
+    for ms in 0..100_000 {
+        let bytes = if ms == 70_001 { 1000 } else { ms % 7 };
+        BytesAt { ms, bytes }.add_to(&mut history);
+    }
+    assert!((256..=512).contains(&history.len()) && history.is_sorted_by_key(|at| at.ms), "{history:?}");
+    assert_eq!(history.iter().max_by_key(|at| at.bytes), Some(&BytesAt { ms: 70_001, bytes: 1000 }));
+    assert_eq!(history.last(), Some(&BytesAt { ms: 99_999, bytes: 99_999 % 7 }));
 }
 
 #[test]

@@ -48,7 +48,6 @@ pub use context::{
     realize_context,
 };
 pub use dedicated::dedicate;
-
 pub use extensions::copies::remove_copies;
 pub use extensions::dependency::depend;
 pub use extensions::dump::{begin_dump, dump_graph};
@@ -60,6 +59,7 @@ pub use linking::original::{Original, ggml_gallocr};
 pub use live::buffer_ref::BufferRef;
 pub use live::buffers::BufferType;
 pub use live::lock::Lock;
+pub use live::recycled::free_all as free_recycled;
 pub use live::runtime::Runtime;
 pub use live::tensor::{GraphRef, TensorRef};
 pub use log::{abort, log_error, set_current_ggml};

@@ -36,6 +36,13 @@ impl Allocators {
         Gallocr::new(&self.ggml, self.lastuse, Some(self.own))
     }
 
+    /// `lastuse_set("recycle", limit)`.
+    pub fn recycle(&self, limit: &CStr) {
+        // SAFETY: two strings.
+        let known = unsafe { (self.own.set_process)(c"recycle".as_ptr(), limit.as_ptr()) };
+        assert!(known, "{limit:?} is not a limit");
+    }
+
     /// `lastuse_graph_measure` for the CPU's buffer type, in bytes. The graph must be [reset](LiveGraph::reset).
     pub fn measure(&self, graph: &LiveGraph) -> Option<Bytes> {
         assert!(graph.fresh, "the graph must be reset before it is measured");

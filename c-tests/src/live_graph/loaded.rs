@@ -105,6 +105,7 @@ functions! {
     pub struct Own {
         fn enabled = "lastuse_enabled" () -> bool;
         fn report = "lastuse_gallocr_report" (*mut ggml_gallocr, c_int, *mut GallocrSizes) -> bool;
+        fn set_process = "lastuse_set" (*const c_char, *const c_char) -> bool;
         fn set = "lastuse_gallocr_set" (*mut ggml_gallocr, *const c_char, *const c_char) -> bool;
         fn graph_measure = "lastuse_graph_measure"
             (*const *mut ggml_cgraph, usize, *const *mut ggml_backend_buffer_type, usize, *const *const c_int,

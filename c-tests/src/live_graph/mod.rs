@@ -81,6 +81,23 @@ impl LiveGraph {
         self.fresh = true;
     }
 
+    /// Writes to each page of the first buffer, of `size` bytes, that the graph was allocated in.
+    pub fn touch_pages(&mut self, size: Bytes) {
+        assert!(!self.fresh, "the graph must be allocated");
+        // SAFETY: tensors of our context.
+        let buffers = self.tensors.iter().map(|&tensor| unsafe { (*tensor).buffer });
+        let is_allocated = |(buffer, outside): &(*mut ggml_backend_buffer, &Memory)| *buffer != outside.buffer;
+        let (buffer, _) = buffers.zip(&self.outside).find(is_allocated).expect("a tensor that was allocated");
+        // SAFETY: a live buffer.
+        let base = unsafe { (self.context.ggml.functions.buffer_base)(buffer) }.cast::<u8>();
+        for offset in (0..usize::try_from(size).expect("it is in memory")).step_by(4096) {
+            // SAFETY: in the buffer, whose size this is.
+            let page = unsafe { base.add(offset) };
+            // SAFETY: memory of a graph that is never computed.
+            unsafe { page.write(1) };
+        }
+    }
+
     /// Makes it another graph, as far as an allocator can see: the flags of the first node that no ggml knows become a
     /// number that they never were.
     pub fn make_new(&mut self) {

@@ -3,10 +3,12 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, ExitStatus};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
+use lastuse::accounting::BytesAt;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -19,7 +21,17 @@ pub struct Child {
     start: Instant,
     signals: Handle,
     forwarder: JoinHandle<()>,
+    watch: Option<Watch>,
 }
+
+/// A thread that samples the resident memory of a program, until the other end of its channel is dropped.
+struct Watch {
+    end: Sender<()>,
+    sampler: JoinHandle<Vec<BytesAt>>,
+}
+
+/// The time between two samples.
+const INTERVAL: Duration = Duration::from_millis(10);
 
 /// How a program exited.
 pub struct Exit {
@@ -27,6 +39,8 @@ pub struct Exit {
     pub time: Duration,
     /// The peak resident memory of the program, or of a process that it waited for.
     pub peak_bytes: u64,
+    /// Its resident memory over time, if it was watched.
+    pub resident: Vec<BytesAt>,
 }
 
 impl Child {
@@ -45,7 +59,29 @@ impl Child {
                 let _ = kill(pid, signal);
             }
         });
-        Ok(Self { child, start, signals: handle, forwarder })
+        Ok(Self { child, start, signals: handle, forwarder, watch: None })
+    }
+
+    /// Returns its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Samples its resident memory from now on.
+    pub fn watch(&mut self) {
+        let (pid, start, (end, ended)) = (self.child.id(), self.start, channel());
+        let sampler = spawn(move || {
+            let mut samples = Vec::new();
+            while let Some(bytes) = resident(pid) {
+                let ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+                BytesAt { ms, bytes }.add_to(&mut samples);
+                if ended.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
+            }
+            samples
+        });
+        self.watch = Some(Watch { end, sampler });
     }
 
     /// Waits until it exits.
@@ -55,8 +91,20 @@ impl Child {
         self.signals.close();
         // The thread returns nothing.
         let _ = self.forwarder.join();
-        used.map(|used| Exit { status: used.status, time, peak_bytes: used.rusage.maxrss })
+        let sampled = self.watch.map(|Watch { end, sampler }| {
+            drop(end);
+            sampler.join().unwrap_or_default()
+        });
+        let resident = sampled.unwrap_or_default();
+        used.map(|used| Exit { status: used.status, time, peak_bytes: used.rusage.maxrss, resident })
     }
+}
+
+/// Returns the resident bytes of a process; `None` once it has ended, and where the system does not say.
+fn resident(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let size = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(size.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 /// Returns the numbers of the processes that have this variable in their environment: those that the program has started, and

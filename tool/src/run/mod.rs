@@ -169,7 +169,11 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     if arguments.verbose {
         print_error(&launcher.describe());
     }
-    let run = launcher.start(allocator, |command| arguments.prepare(command, &requests))?;
+    let mut run = launcher.start(allocator, |command| arguments.prepare(command, &requests))?;
+    let process = run.child.id();
+    if matches!(to, Some((Form::Page, _))) {
+        run.child.watch();
+    }
     let exit = run.child.wait().map_err(|error| NotStarted::failed(format!("cannot wait for the program: {error}")))?;
     let events = Events::read(&run.events);
     let survivors = launcher.keep_for_survivors(&run.events);
@@ -189,7 +193,10 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
         };
         let text = if is_json { ended.json() } else { ended.text() };
         write_report(&text, output)?;
-        let written = written.unwrap_or_default();
+        let mut written = written.unwrap_or_default();
+        if let Some(own) = written.iter_mut().find(|written| written.accounting.process == process) {
+            own.accounting.resident = exit.resident.clone();
+        }
         match (to, &requests.captures) {
             (Some((Form::Page, page)), Some(captures)) => draw(captures, &launcher.name(), &written, page),
             (Some((Form::Json, file)), _) => file.write(accounting::json_text(&written).as_bytes()),

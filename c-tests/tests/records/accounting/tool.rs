@@ -123,6 +123,8 @@ fn language_model_keeps_its_results_and_its_weights_are_counted() {
     assert!(bytes(&host["kv"]) > 0 && bytes(&host["weights"]) > bytes(&host["kv"]), "{host}");
     let text = fs::read_to_string(&page).expect("it was drawn");
     assert!(text.contains("<details id=\"devices\">") && text.contains("<td>weights</td>"), "the page has the devices");
+    let over_time = text.split_once("CPU, over ").map_or("", |(_, drawing)| drawing);
+    assert!(over_time.contains("class=\"held\" d=") && over_time.contains("class=\"resident\" d="), "memory over time");
 }
 
 /// A cache takes memory for the cells that are used, which is reported although all is freed before the program exits.

@@ -1,5 +1,8 @@
 //! Reads an accounting, and checks that its sums add up.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 use lastuse::accounting::json::{FORMAT, VERSION};

@@ -1,9 +1,11 @@
 //! Written files can be read, and defects are named.
 
 use lastuse::accounting::{
-    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, Location, MemoryClass,
-    Steps, Sums, read_accounting,
+    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, BytesAt, Location,
+    MemoryClass, Steps, Sums,
 };
+
+use super::read_accounting;
 
 fn example() -> Accounting {
     let sums = Sums { weights: 1, kv: 2, compute: 3, other: 4, rounding: 5 };
@@ -40,6 +42,7 @@ fn example() -> Accounting {
             free: Some(5),
             memory: Some(9),
             sums,
+            history: vec![BytesAt { ms: 0, bytes: 9 }, BytesAt { ms: 4, bytes: 15 }],
         }],
         buffers: vec![AccountedBuffer {
             id: 3,
@@ -54,6 +57,7 @@ fn example() -> Accounting {
         }],
         graphs: vec![AccountedGraph { allocator: 1, leafs: 1, nodes: 1, tensors: vec![weight.clone(), view] }],
         unread: vec![weight],
+        resident: Vec::new(),
     }
 }
 

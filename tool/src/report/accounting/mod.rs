@@ -1,10 +1,12 @@
 //! The memory of devices, for people: tables of devices, buffers and tensors, as text and as a part of a page.
 
 mod grid;
+mod history;
 #[cfg(test)]
 mod tests;
 
 use grid::{Cell, Grid};
+use history::histories;
 use lastuse::accounting::{AccountedBuffer, AccountedDevice, AccountedTensor, Accounting, MemoryClass, Sums};
 use lastuse::placement::Bytes;
 
@@ -139,6 +141,12 @@ pub const ACCOUNTING_STYLE: &str = "
 .accounting .n { text-align: right; font-variant-numeric: tabular-nums; }
 .accounting .shares { display: flex; width: 420px; max-width: 100%; height: 12px; background: #8883; border-radius: 3px; overflow: hidden; }
 .accounting .shares i { display: block; height: 100%; }
+.accounting figure { margin: 6px 0 14px; }
+.accounting svg { display: block; max-width: 100%; height: auto; }
+.accounting path.held { fill: var(--live); }
+.accounting path.resident { fill: none; stroke: var(--accent); stroke-width: 2; }
+.accounting span.held { border-bottom: 3px solid var(--live); }
+.accounting span.resident { border-bottom: 3px solid var(--accent); }
 .accounting .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 4px 0 10px; }
 ";
 
@@ -149,12 +157,13 @@ pub fn accounting_html(accounting: &Accounting) -> String {
     };
     let legend: String = coloured(&Sums::default()).map(entry).collect();
     let devices = devices(accounting, false).html(|device| accounting.devices.get(device).map(shares));
+    let histories = histories(accounting);
     let buffers = buffers(accounting).html(|_| None);
     let of_tensors = |(title, tensors): (String, &[AccountedTensor])| {
         format!("<details><summary>{title}</summary>{}</details>\n", table(tensors).html(|_| None))
     };
     let tensors: String = tensors(accounting).map(of_tensors).collect();
-    format!("<div class=\"accounting\">\n<p>{legend}</p>\n{devices}{buffers}{tensors}</div>\n")
+    format!("<div class=\"accounting\">\n<p>{legend}</p>\n{devices}{histories}{buffers}{tensors}</div>\n")
 }
 
 /// Returns the classes and rounding, each with its colour and its bytes.

@@ -1,8 +1,8 @@
 //! Tables of an accounting, as text and on a page.
 
 use lastuse::accounting::{
-    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, Location, MemoryClass,
-    Steps, Sums,
+    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, BytesAt, Location,
+    MemoryClass, Steps, Sums,
 };
 
 use super::{accounting_html, accounting_summary, accounting_text, devices_in_mib, resident};
@@ -34,6 +34,7 @@ fn example() -> Accounting {
         free: (kind == "gpu").then_some(100),
         memory: (kind == "gpu").then_some(400),
         sums,
+        history: Vec::new(),
     };
     let sums = [Sums { weights: 4000, rounding: 96, ..Sums::default() }, Sums { compute: 300, ..Sums::default() }];
     let buffer = |id: u64, device: usize, mapped| AccountedBuffer {
@@ -74,6 +75,7 @@ fn example() -> Accounting {
         buffers: vec![buffer(1, 0, true), buffer(2, 1, false)],
         graphs: vec![AccountedGraph { allocator: 1, leafs: 2, nodes: 2, tensors }],
         unread: vec![tensor("spare", [1, 1, 1, 1], 0, Some(128))],
+        resident: Vec::new(),
     }
 }
 
@@ -125,4 +127,17 @@ fn names_are_escaped_on_the_page() {
     assert!(part.contains("title=\"weights: 4000 bytes\"") && part.ends_with("</div>\n"), "{part}");
     assert!(part.contains("<td class=\"n\" title=\"4096 bytes\">4.00 KiB</td>"), "{part}");
     assert!(!part.contains("<script") && !part.contains("http"), "{part}");
+}
+
+#[test]
+fn memory_over_time_is_drawn_in_steps() {
+    let at = |ms, bytes| BytesAt { ms, bytes };
+    let mut accounting = example();
+    accounting.devices[0].history = vec![at(0, 1024), at(250, 4096), at(500, 0)];
+    accounting.resident = vec![at(0, 1024), at(1000, 2048)];
+    let part = accounting_html(&accounting);
+    assert!(part.contains("CPU, over 1 s: ") && part.contains("at most 4.00 KiB"), "{part}");
+    assert!(part.contains("<path class=\"held\" d=\"M0 140H0.0V105.0H180.0V0.0H360.0V140.0H720V140z\"/>"), "{part}");
+    assert!(part.contains("<path class=\"resident\" d=\"M0 140H0.0V105.0H720.0V70.0H720\"/>"), "{part}");
+    assert_eq!(part.matches("<svg").count(), 1, "nothing is known of the other device: {part}");
 }

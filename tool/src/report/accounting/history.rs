@@ -1,0 +1,61 @@
+//! The memory of a device over the time that a program runs, drawn as SVG.
+
+use std::fmt::Write;
+
+use lastuse::accounting::{AccountedDevice, Accounting, BytesAt};
+use lastuse::placement::Bytes;
+
+use crate::report::sizes::{as_float, fixed};
+use crate::report::xml::escaped;
+
+/// The size of the drawing, in pixels.
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 140.0;
+
+/// Draws what each device held over time; with the host's, the resident memory of the process. Nothing for devices that have
+/// held one thing all the time, unless resident memory is known.
+pub fn histories(accounting: &Accounting) -> String {
+    let of_device = |device: &AccountedDevice| {
+        let resident = if device.kind == "cpu" { &accounting.resident[..] } else { &[] };
+        let is_drawn = device.history.len() > 1 || !resident.is_empty();
+        is_drawn.then(|| history(&device.name, &device.history, resident))
+    };
+    accounting.devices.iter().filter_map(of_device).collect()
+}
+
+fn history(name: &str, held: &[BytesAt], resident: &[BytesAt]) -> String {
+    let all = || held.iter().chain(resident);
+    let last = all().map(|at| at.ms).max().unwrap_or(0).max(1);
+    let most = all().map(|at| at.bytes).max().unwrap_or(0).max(1);
+    let steps = |times: &[BytesAt]| steps(times, last, most);
+    let (area, line) = (steps(held), steps(resident));
+    let mut svg = format!(
+        "<figure><figcaption>{}, over {} s: <span class=\"held\">held</span>",
+        escaped(name),
+        as_float(last) / 1000.0
+    );
+    if !resident.is_empty() {
+        svg += ", <span class=\"resident\">resident memory of the process</span>";
+    }
+    let _ = write!(
+        svg,
+        "; at most {}</figcaption>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
+         role=\"img\"><path class=\"held\" d=\"M0 {HEIGHT}{area}V{HEIGHT}z\"/>",
+        fixed(most)
+    );
+    if !resident.is_empty() {
+        let _ = write!(svg, "<path class=\"resident\" d=\"M0 {HEIGHT}{line}\"/>");
+    }
+    svg + "</svg></figure>\n"
+}
+
+/// Returns a path that has the bytes of each time until the next one, and those of the last to the end.
+fn steps(times: &[BytesAt], last: u64, most: Bytes) -> String {
+    let mut path = String::new();
+    for at in times {
+        let x = as_float(at.ms) / as_float(last) * WIDTH;
+        let y = HEIGHT - as_float(at.bytes) / as_float(most) * HEIGHT;
+        let _ = write!(path, "H{x:.1}V{y:.1}");
+    }
+    path + &format!("H{WIDTH}")
+}
