@@ -1,17 +1,13 @@
-//! What the arguments of a call stand for: the ggml that they belong to, an allocator of lastuse or of ggml, and buffers by
-//! their ids.
+//! What the arguments of a call stand for: the ggml that they belong to, and buffers by their ids.
 
 use std::ffi::c_int;
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::ggml::{
-    Allocator, BufferType, Ggml, GraphRef, NoGgml, Original, Runtime, TensorRef, ggml_of_buffers, ggml_of_galloc,
-    ggml_of_type,
-};
-use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_gallocr};
+use crate::ggml::{Allocator, BufferType, Ggml, GraphRef, NoGgml, Runtime, TensorRef, ggml_of_buffers, ggml_of_type};
+use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph};
 
-use super::call::{Call, made_by_lastuse};
+use super::call::Call;
 
 /// Finds the ggml of tensors by the buffers that they, or the tensors that they are views of, are in.
 ///
@@ -61,32 +57,6 @@ fn buffers_of(tensor: TensorRef<'_>) -> impl Iterator<Item = *const u8> {
 pub(super) unsafe fn buffer_type(runtime: &'static Runtime, buft: *mut ggml_backend_buffer_type) -> Option<BufferType> {
     // SAFETY: not NULL, so live, and of this ggml: see "# Safety".
     NonNull::new(buft).map(|buft| unsafe { BufferType::new(runtime, buft) })
-}
-
-/// What a `ggml_gallocr_t` points to.
-pub(super) enum GraphAllocator<'g> {
-    /// An allocator of lastuse.
-    Lastuse(&'g mut Allocator),
-    /// One that the original functions of this ggml have made.
-    Original(&'static Ggml, &'static Original),
-}
-
-impl<'g> GraphAllocator<'g> {
-    /// Returns what the argument `galloc` points to. Aborts if it is NULL, and if neither lastuse nor a known ggml can have
-    /// made it.
-    ///
-    /// # Safety
-    /// `galloc` is NULL, or live for `'g` and used by this thread only.
-    pub(super) unsafe fn of(call: Call, galloc: *mut ggml_gallocr) -> Self {
-        let galloc = call.required("galloc", galloc);
-        // SAFETY: live for `'g` and used by this thread only: see "# Safety".
-        if let Some(allocator) = unsafe { made_by_lastuse(galloc) } {
-            return Self::Lastuse(allocator);
-        }
-        let ggml = call.found(ggml_of_galloc(galloc));
-        let original = ggml.original.as_ref();
-        Self::Original(ggml, original.unwrap_or_else(|| call.abort(&"galloc is not an allocator, or was freed")))
-    }
 }
 
 /// Buffer ids of a graph. A list is `None` where all ids are 0: the caller passed NULL, or there is only one buffer.

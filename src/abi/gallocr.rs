@@ -4,14 +4,40 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use crate::ggml::{
-    Allocator, Ggml, GraphRef, PendingTensors, Refusal, Server, check_not_freed, forward_to, forwarding_to,
-    ggml_of_caller, original_events,
+    Allocator, Ggml, GraphRef, Original, PendingTensors, Refusal, Server, check_not_freed, forward_to, forwarding_to,
+    ggml_of_caller, ggml_of_galloc, original_events,
 };
 use crate::ggml::{ggml_cgraph, ggml_gallocr};
 use crate::placement::Bytes;
 
-use super::arguments::{BufferIds, GraphAllocator, checked_buffer_id};
-use super::call::{Call, abort_on_violation, set_last_error, size, total};
+use super::arguments::{BufferIds, checked_buffer_id};
+use super::call::{Call, abort_on_violation, made_by_lastuse, set_last_error, size, total};
+
+/// What a `ggml_gallocr_t` points to.
+pub(super) enum GraphAllocator<'g> {
+    /// An allocator of lastuse.
+    Lastuse(&'g mut Allocator),
+    /// One that the original functions of this ggml have made.
+    Original(&'static Ggml, &'static Original),
+}
+
+impl<'g> GraphAllocator<'g> {
+    /// Returns what the argument `galloc` points to. Aborts if it is NULL, and if neither lastuse nor a known ggml can have
+    /// made it.
+    ///
+    /// # Safety
+    /// `galloc` is NULL, or live for `'g` and used by this thread only.
+    pub(super) unsafe fn of(call: Call, galloc: *mut ggml_gallocr) -> Self {
+        let galloc = call.required("galloc", galloc);
+        // SAFETY: live for `'g` and used by this thread only: see "# Safety".
+        if let Some(allocator) = unsafe { made_by_lastuse(galloc) } {
+            return Self::Lastuse(allocator);
+        }
+        let ggml = call.found(ggml_of_galloc(galloc));
+        let original = ggml.original.as_ref();
+        Self::Original(ggml, original.unwrap_or_else(|| call.abort(&"galloc is not an allocator, or was freed")))
+    }
+}
 
 /// Plans `graph` and allocates a buffer for it. Returns `false` when there is not enough memory, and when a result
 /// cannot be in the memory that it was redirected to.

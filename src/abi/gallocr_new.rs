@@ -9,8 +9,8 @@ use crate::ggml::{
 };
 use crate::ggml::{ggml_backend_buffer_type, ggml_gallocr};
 
-use super::arguments::GraphAllocator;
 use super::call::{Call, total};
+use super::gallocr::GraphAllocator;
 
 /// Creates an allocator for one buffer type; the caller frees it with [`ggml_gallocr_free`].
 ///

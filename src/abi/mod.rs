@@ -14,8 +14,8 @@ mod handle;
 
 // ggml-alloc.h.
 mod tensors_in_buffers;
-mod gallocr_new;
 mod gallocr;
+mod gallocr_new;
 
 // lastuse.h: the process, and what it writes down.
 mod process;

@@ -67,7 +67,8 @@ pub fn retained_by_any(tensors: &[TensorRef<'_>], names: &LiveRetention) -> Vec<
 /// The tensors retained in the graphs of one allocator.
 #[derive(Clone, Debug, Default)]
 pub struct LiveRetention {
-    pattern: NamePattern,
+    /// Of names; `None` if it would match none.
+    pattern: Option<NamePattern>,
     /// By the address of the tensor.
     registered: HashMap<usize, Registered>,
 }
@@ -113,12 +114,12 @@ impl Identity {
 impl LiveRetention {
     /// Retains the tensors whose names match, in every graph.
     pub fn of_names(pattern: NamePattern) -> Self {
-        Self { pattern, registered: HashMap::new() }
+        Self { pattern: Some(pattern).filter(|it| !it.is_empty()), registered: HashMap::new() }
     }
 
     /// Replaces the pattern.
     pub fn set_names(&mut self, pattern: NamePattern) {
-        self.pattern = pattern;
+        self.pattern = Some(pattern).filter(|it| !it.is_empty());
     }
 
     /// Registers a tensor, until `until` has run or to the end. An earlier registration of the tensor no longer counts.
@@ -141,7 +142,7 @@ impl LiveRetention {
     /// Returns `true` if no tensor of any graph is retained.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.pattern.is_empty() && self.registered.is_empty()
+        self.pattern.is_none() && self.registered.is_empty()
     }
 
     /// Returns the retained tensors of `graph`, in the order of their positions. A registration counts more than the
@@ -176,7 +177,7 @@ impl LiveRetention {
     }
 
     fn is_named(&self, tensor: TensorRef<'_>) -> bool {
-        !self.pattern.is_empty() && tensor.with_name(|name| self.pattern.matches(name.to_bytes()))
+        self.pattern.as_ref().is_some_and(|pattern| tensor.with_name(|name| pattern.matches(name.to_bytes())))
     }
 
     /// Returns the last positions of the nodes of `graph` that may end retentions.

@@ -8,6 +8,11 @@ use super::retention::Retention;
 use super::rules::Rules;
 use super::tensor::{Flags, Tensor, TensorId, View};
 
+/// Converts an index to an id.
+pub fn id_of(index: usize) -> TensorId {
+    TensorId::try_from(index).expect("fewer than 2^32 tensors")
+}
+
 /// A computation graph. Tensors are added in the order of their ids, and so are their sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
@@ -52,7 +57,7 @@ impl Graph {
     /// Adds a tensor with its layout.
     #[inline]
     pub fn add(&mut self, tensor: Tensor, layout: LayoutRef<'_>) -> TensorId {
-        let id = TensorId::try_from(self.tensors.len()).expect("fewer than 2^32 tensors");
+        let id = id_of(self.tensors.len());
         self.tensors.push(tensor);
         self.layout_ids.push(self.layouts.id(layout));
         id

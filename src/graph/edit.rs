@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::placement::Bytes;
 
-use super::computation::Graph;
+use super::computation::{Graph, id_of};
 use super::layouts::Layout;
 use super::retention::{Retained, Retention};
 use super::tensor::{Tensor, TensorId, View};
@@ -103,7 +103,7 @@ impl GraphEdit {
         self.sources.extend(sources);
         let sources = first..self.sources.len();
         self.entries.push(Entry { tensor, layout, sources, origin, is_only_referred_to: false });
-        TensorId::try_from(self.entries.len() - 1).expect("fewer than 2^32 tensors")
+        id_of(self.entries.len() - 1)
     }
 
     /// Returns the tensor of the given graph that a tensor is, or is made from.

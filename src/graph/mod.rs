@@ -17,8 +17,8 @@
 //! - `rules`, `device`, `rule_setting`, `buffer`: the target of a plan
 //! - `live_ranges`: when each tensor needs memory
 //! - `live_bytes`: the live bytes in whatever order nodes run
-//! - `plan`: the address of each tensor
 //! - [`kernels`]: the cost of a placement on a device, in kernels that are not fused and barriers
+//! - `plan`: the address of each tensor
 //! - `simulate`: runs a graph on a plan without computing, to verify the plan
 //! - `pass`: what the passes share
 //! - [`order`]: a pass to another order of execution, with a lower peak
@@ -45,8 +45,8 @@ mod edit;
 pub mod copies;
 mod live_ranges;
 mod live_bytes;
-mod plan;
 pub mod kernels;
+mod plan;
 mod pass;
 pub mod order;
 pub mod recompute;
@@ -59,7 +59,7 @@ pub(crate) mod tests;
 
 pub use access::{Access, Accesses, Unordered};
 pub use buffer::{Address, BufferIndex, BufferSpec, Region, Requests, Sizes};
-pub use computation::Graph;
+pub use computation::{Graph, id_of};
 pub use device::Device;
 pub use edit::{Edited, GraphEdit};
 pub use layouts::{Layout, LayoutId, LayoutRef};
@@ -67,8 +67,8 @@ pub use live_ranges::{Allocation, InactiveNode, LiveRanges, Workspace, live_rang
 pub use op::{CopyKind, Effect, InPlace, Op, OpGroup, Slots, Strides, TileKind, Version, Window, Work};
 pub use pass::NotChanged;
 pub use plan::{
-    BufferPlan, GraphPlan, PlanError, accessing_nodes, ggml_alloc_sizes, intact_inputs, plan, plan_as_ggml,
-    plan_keeping, read_inputs, shared_live_ranges,
+    BufferPlan, Devices, GraphPlan, Kept, PlanError, Wishes, accessing_nodes, ggml_alloc_sizes, intact_inputs, plan,
+    plan_as_ggml, read_inputs, shared_live_ranges,
 };
 pub use retention::{InvalidPattern, NamePattern, Retained, Retention};
 pub use rule_setting::{RuleSetting, UnknownRule};

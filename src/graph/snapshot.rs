@@ -2,18 +2,19 @@
 //!
 //! [`crate::formats`] writes them, the tool reads them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::placement::{Bytes, Effort};
 
-use super::kernels::{DeviceFacts, KernelCosts, Kernels, costs_at, prefer_cheaper};
+use super::kernels::{KernelCosts, Kernels, costs_at};
 use super::order::{self, Hazards, Reordering, reorder};
 use super::recompute::{Recomputation, RecomputeEffort, Subject, recompute, recompute_exactly, work_of};
 use super::tiling::{self, Known, TileKind, TiledGraph, TilingLimits};
 use super::{
-    Address, BufferIndex, BufferSpec, Device, Edited, Graph, GraphPlan, NamePattern, NotChanged, PlanError, Requests,
-    Retained, Retention, Rules, Sizes, TensorId, Workspace, ggml_alloc_sizes,
+    Address, BufferIndex, BufferSpec, Device, Devices, Edited, Graph, GraphPlan, NamePattern, NotChanged, PlanError,
+    Requests, Retained, Retention, Rules, Sizes, TensorId, Wishes, Workspace, ggml_alloc_sizes,
 };
 
 /// A captured graph.
@@ -158,10 +159,14 @@ impl Snapshot {
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let sizes: &mut dyn Sizes = &mut |id, buffer| self.size(id, buffer);
-        let mut plan = super::plan(&self.graph, buffers, requests, sizes, &mut Workspace::default())?;
-        let facts = DeviceFacts { desc: &|id| self.desc(id), nbytes: &|id| self.tensors[id as usize].nbytes };
-        prefer_cheaper(&mut plan, &self.graph, requests, &|buffer| self.device(buffer), facts);
-        Ok(plan)
+        let devices = Devices {
+            of: &|buffer| self.device(buffer),
+            graph: &|| Cow::Borrowed(&self.graph),
+            desc: &|id| self.desc(id),
+            nbytes: &|id| self.tensors[id as usize].nbytes,
+        };
+        let wishes = Wishes { devices: Some(&devices), ..Wishes::default() };
+        super::plan(&self.graph, buffers, requests, sizes, wishes, &mut Workspace::default())
     }
 
     /// Returns the device of a buffer, as far as its name tells.

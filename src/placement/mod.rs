@@ -46,11 +46,11 @@ pub use choose::{Choice, choose, placements_within};
 pub use from_peak::{FromPeak, Workspace};
 pub use largest_first::LargestFirst;
 pub use problem::{
-    Block, BlockId, BlockList, Bytes, ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Step,
+    Block, BlockId, BlockList, Bytes, ChunkId, Effort, Location, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Step,
     Strategy, TooLarge, padded,
 };
 pub(crate) use problem::{filled, refill};
-pub use search::{Effort, Outcome, solve};
+pub use search::{Outcome, solve};
 pub use timeline::{MemoryProfile, Timeline, lower_bound, peaks, sum_of_ranges};
 pub use validate::{Defect, validate, validate_large};
 pub use valley_sweep::ValleySweep;

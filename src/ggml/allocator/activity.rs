@@ -74,6 +74,8 @@ pub struct BufferState {
 pub struct Activity {
     runtime: &'static Runtime,
     events: Option<&'static Events>,
+    /// Whether the log shows how long calls take.
+    is_timed: bool,
     statistics: Statistics,
     /// The number of plans at the last report.
     reported_plans: u64,
@@ -98,7 +100,8 @@ impl Activity {
     }
 
     fn with(runtime: &'static Runtime, events: Option<&'static Events>, statistics: Statistics) -> Self {
-        Self { runtime, events, statistics, reported_plans: 0, graph: String::new(), accounted: None }
+        let is_timed = runtime.is_log_enabled(Level::Debug);
+        Self { runtime, events, is_timed, statistics, reported_plans: 0, graph: String::new(), accounted: None }
     }
 
     /// Returns the number of the allocator in its process; 0 if it is not counted.
@@ -202,7 +205,7 @@ impl Activity {
 
     /// Starts a clock if the log shows how long calls take.
     pub fn clock(&self) -> Option<Instant> {
-        self.runtime.is_log_enabled(Level::Debug).then(Instant::now)
+        self.is_timed.then(Instant::now)
     }
 
     /// Counts and logs the decision made in `call`.
@@ -250,8 +253,8 @@ impl Drop for Activity {
 pub fn buffer_states(types: &BufferTypes, chunks: &Chunks, required: &[Required]) -> Vec<BufferState> {
     let state = |id: usize| {
         let index = types.first_use(id)?;
-        let (name, bytes) = (types.types()[index].name(), chunks.size(index));
+        let (name, bytes) = (types.list[index].name(), chunks.size(index));
         Some(BufferState { id, index, name, bytes, required: required[index] })
     };
-    (0..types.id_count()).filter_map(state).collect()
+    (0..types.buffer_of_id.len()).filter_map(state).collect()
 }

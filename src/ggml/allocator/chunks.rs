@@ -14,7 +14,7 @@ use crate::ggml::live::buffers::{Buffer, BufferType};
 use crate::ggml::live::recycled;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::surplus::{RUNS, give_back_beyond, note_freed, note_graph};
-use crate::ggml::observe::verify::{Verifier, note_buffer_freed};
+use crate::ggml::observe::verify::note_buffer_freed;
 use crate::ggml::process::settings::Settings;
 use crate::ggml::refusal::Refusal;
 use crate::graph::{Address, BufferPlan};
@@ -79,7 +79,7 @@ impl Chunks {
     }
 
     /// Allocates the chunks of a plan where those held are too small, unless a reservation leaves that to the graph that is
-    /// allocated next. `verifier` forgets graphs in what is freed.
+    /// allocated next. Calls `forget` before chunks are freed.
     ///
     /// # Errors
     /// [`Refusal::NoMemory`].
@@ -88,20 +88,20 @@ impl Chunks {
         types: &[BufferType],
         plans: &[BufferPlan],
         is_reservation: bool,
-        verifier: &mut Verifier,
+        mut forget: impl FnMut(),
     ) -> Result<(), Refusal> {
         let mut buffers = types.iter().zip(plans).enumerate();
         let grown = buffers.try_for_each(|(buffer, (&buffer_type, plan))| {
             let sizes = &plan.placement.chunks;
             let (held, needed) = (self.size(buffer), plan.placement.size());
             if is_reservation && self.demand.gives_back(buffer, buffer_type, held, needed) {
-                verifier.forget();
+                forget();
                 self.free(buffer);
             }
             if (is_reservation && self.demand.defers(buffer, buffer_type, sizes)) || self.suffice_for(buffer, sizes) {
                 return Ok(());
             }
-            verifier.forget();
+            forget();
             let step = self.demand.step(buffer, &self.sizes(buffer), sizes);
             self.replace(buffer, buffer_type, sizes, step.as_deref())
         });

@@ -15,12 +15,11 @@ use crate::ggml::observe::capture::captures;
 use crate::ggml::read::{ReadGraph, Requested, read};
 use crate::ggml::refusal::{NotMeasured, Refusal};
 use crate::graph::snapshot::Snapshot;
-use crate::graph::{BufferPlan, PlanError, RuleSetting, Rules, TensorId};
+use crate::graph::{BufferPlan, Kept, PlanError, RuleSetting, Rules, TensorId};
 use crate::placement::Bytes;
 use crate::report::explain::{DEFAULT_TRIALS, Explanation, PlannedGraph, explain};
 
 use super::Allocator;
-use super::planner::Kept;
 use super::serve::note_required;
 
 impl Allocator {
@@ -87,7 +86,7 @@ impl Allocator {
     /// Notes the requirements of a plan that was made only to measure them. Returns the bytes by id.
     fn note_measured(&mut self, plans: &[BufferPlan]) -> Vec<Bytes> {
         note_required(&mut self.required, plans);
-        self.planner.types.buffer_of_id().iter().map(|&buffer| self.required[buffer as usize].size).collect()
+        self.planner.types.buffer_of_id.iter().map(|&buffer| self.required[buffer as usize].size).collect()
     }
 
     /// Returns `graph` with its names, as this allocator would plan it: [`Snapshot::plan_as_recorded`] makes the plan.
@@ -122,10 +121,10 @@ impl Allocator {
         // The caller knows which graph it is.
         snapshot.label.clear();
         let plan = snapshot.plan_as_recorded().map_err(|PlanError::TooLarge { buffer, bytes }| {
-            NotMeasured::TooLarge { buffer: self.planner.types.types()[buffer as usize].name(), size: bytes }
+            NotMeasured::TooLarge { buffer: self.planner.types.list[buffer as usize].name(), size: bytes }
         })?;
         let allowed: Vec<Rules> =
-            self.planner.types.types().iter().map(|buffer_type| buffer_type.rules(&RuleSetting::default())).collect();
+            self.planner.types.list.iter().map(|buffer_type| buffer_type.rules(&RuleSetting::default())).collect();
         let mut explanation = explain(PlannedGraph {
             snapshot: &snapshot,
             buffers: &snapshot.recorded_buffers(),
@@ -135,7 +134,7 @@ impl Allocator {
             trials: DEFAULT_TRIALS,
         });
         for (index, buffer) in explanation.buffers.iter_mut().enumerate() {
-            let id = self.planner.types.buffer_of_id().iter().position(|&other| other as usize == index);
+            let id = self.planner.types.buffer_of_id.iter().position(|&other| other as usize == index);
             buffer.id = id.unwrap_or(index);
         }
         Ok(explanation)

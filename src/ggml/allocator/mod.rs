@@ -11,6 +11,7 @@
 
 mod planner;
 mod chunks;
+mod cache;
 mod plan_cache;
 mod orders;
 mod tiling;
@@ -23,11 +24,12 @@ use std::ptr::NonNull;
 
 use crate::ggml::bindings::ggml_cgraph;
 use crate::ggml::linking::original::ggml_gallocr;
+use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::observe::events::Events;
-use crate::ggml::observe::verify::{Verifier, Violation};
+use crate::ggml::observe::verify::{Verifier, Violation, places_are_recorded, record_places};
 use crate::ggml::process::settings::{Settings, settings};
 use crate::ggml::refusal::{NotRetained, Refusal};
 use crate::graph::RuleSetting;
@@ -55,14 +57,14 @@ pub struct Allocator {
     passes: Option<Box<Passes>>,
     /// After the chunks, which are freed first: the accounting has the graph as long as they exist.
     activity: Activity,
-    verifier: Verifier,
+    /// Verifies graphs, where that is enabled.
+    verifier: Option<Verifier>,
 }
 
 impl Drop for Allocator {
     fn drop(&mut self) {
-        let workspace = &mut self.planner.workspace;
-        self.plans.clear(workspace);
-        std::mem::take(workspace).leave();
+        self.clear_plans();
+        std::mem::take(&mut self.planner.workspace).leave();
     }
 }
 
@@ -81,14 +83,14 @@ impl Allocator {
     fn with(runtime: &'static Runtime, types: &[BufferType], activity: impl FnOnce(usize) -> Activity) -> Self {
         let settings: Settings = settings();
         let planner = Planner::new(runtime, types, &settings);
-        let buffers = planner.types.types().len();
+        let buffers = planner.types.list.len();
         let activity = activity(buffers);
         Self {
             tag: Tag::new(),
             planner,
             chunks: Chunks::none(&settings, buffers),
             required: vec![Required::default(); buffers],
-            plans: PlanCache::none(),
+            plans: PlanCache::new(),
             passes: Passes::new(&settings, activity.are_events_requested()),
             activity,
             verifier: Verifier::new(settings.verify),
@@ -132,7 +134,7 @@ impl Allocator {
     }
 
     fn drop_plans(&mut self) {
-        self.plans.clear(&mut self.planner.workspace);
+        self.clear_plans();
         if let Some(passes) = &mut self.passes {
             passes.forget_tilings();
         }
@@ -223,7 +225,7 @@ impl Allocator {
         done?;
         let Self { planner, plans, chunks, .. } = self;
         let used = plans.current().map_or(&[][..], CachedPlan::buffers);
-        chunks.note_run(planner.runtime, planner.types.types(), used, !is_whole);
+        chunks.note_run(planner.runtime, &planner.types.list, used, !is_whole);
         Ok(())
     }
 
@@ -234,7 +236,7 @@ impl Allocator {
 
     /// The number of buffer ids.
     pub fn buffer_count(&self) -> usize {
-        self.planner.types.id_count()
+        self.planner.types.buffer_of_id.len()
     }
 
     /// Gives back what the graph allocated last does not need; see [`Chunks::trim`].
@@ -243,7 +245,7 @@ impl Allocator {
     /// No graph is being run, and none but that one is read or run before it is allocated again.
     pub unsafe fn trim(&mut self) {
         // SAFETY: see "# Safety".
-        unsafe { self.chunks.trim(self.planner.types.types()) };
+        unsafe { self.chunks.trim(&self.planner.types.list) };
     }
 
     /// Verifies the addresses assigned to `graph`, if enabled: simulates the graph and informs the guards.
@@ -252,10 +254,14 @@ impl Allocator {
     /// [`Violation`] if a value would be lost.
     pub fn verify(&mut self, graph: GraphRef<'_>) -> Result<(), Violation> {
         let Self { planner, verifier, chunks, activity, .. } = self;
-        let is_verified = verifier
-            .verify(planner.runtime, graph, planner.retention.current(), |buffer| chunks.contains(buffer.as_ptr()))?;
-        if is_verified {
-            activity.note_verified();
+        let is_own = |buffer: BufferRef| chunks.contains(buffer.as_ptr());
+        match verifier {
+            Some(verifier) => {
+                verifier.verify(planner.runtime, graph, planner.retention.current(), is_own)?;
+                activity.note_verified();
+            }
+            None if places_are_recorded() => record_places(planner.runtime, graph, is_own),
+            None => {}
         }
         Ok(())
     }

@@ -14,10 +14,8 @@ use crate::graph::order::{ReorderEffort, reorder};
 use crate::graph::{BufferIndex, Requests, TensorId};
 use crate::placement::Step;
 
+use super::cache::{Cache, Entry};
 use super::planner::Planner;
-
-/// Maximum number of remembered orders; beyond it, the oldest are forgotten.
-const MOST: usize = 64;
 
 /// A hash of what each node of a graph computes from which others, whatever their sizes. Equal hashes do not make an
 /// order correct: hazards decide that.
@@ -38,7 +36,7 @@ impl Structure {
 
 /// A graph as the program builds it, and the order in which it is run.
 #[derive(Clone, Debug)]
-struct KnownOrder {
+pub struct KnownOrder {
     /// The graph as given.
     given: Fingerprint,
     /// The graph with its nodes in the new order; [`KnownOrder::given`] if no node moved.
@@ -68,27 +66,20 @@ pub struct NewOrder<'g> {
     pub ids: Option<Vec<usize>>,
 }
 
-/// The orders found for graphs of an allocator, the oldest first.
-#[derive(Debug, Default)]
-pub struct Orders(Vec<KnownOrder>);
+impl Entry for KnownOrder {
+    fn bytes(&self) -> usize {
+        let Self { ids, order, .. } = self;
+        size_of::<Self>() + size_of_val(order.as_slice()) + size_of_val(ids.as_deref().unwrap_or_default())
+    }
+}
+
+/// The orders found for graphs of an allocator.
+pub type Orders = Cache<KnownOrder>;
 
 impl Orders {
-    /// Remembers an order.
-    fn add(&mut self, order: KnownOrder) {
-        if self.0.len() == MOST {
-            self.0.remove(0);
-        }
-        self.0.push(order);
-    }
-
-    /// Forgets all orders.
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
     /// Returns the latest order for which `is_it` holds.
-    fn latest(&self, is_it: impl Fn(&KnownOrder) -> bool) -> Option<&KnownOrder> {
-        self.0.iter().rev().find(|known| is_it(known))
+    fn latest(&self, mut is_it: impl FnMut(&KnownOrder) -> bool) -> Option<&KnownOrder> {
+        self.entries().iter().find(|known| is_it(known))
     }
 
     /// Returns the order of a graph that is reserved, if it is to get another one. `ids` are the buffer ids of the
@@ -132,7 +123,7 @@ impl Orders {
             return fits.then(|| in_order(graph, &known.order));
         }
         // With several buffers only a reservation states where the graph expects its nodes.
-        if planner.types.id_count() > 1 {
+        if planner.types.buffer_of_id.len() > 1 {
             return None;
         }
         self.find_order(planner, graph, fingerprint, None, None);
@@ -148,7 +139,7 @@ impl Orders {
         graph: GraphRef<'g>,
         requested: &Requested,
     ) -> Option<(Vec<TensorRef<'g>>, Requested)> {
-        if self.0.is_empty() {
+        if self.is_empty() {
             return None;
         }
         let fingerprint = Fingerprint::of_placed(&planner.runtime.operations, graph);
@@ -177,11 +168,11 @@ impl Orders {
         let reading = read_to_reorder(planner, graph, &requested);
         let buffers = requested.of_all(&reading.graph);
         let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
-        let types = planner.types.types();
+        let types = &planner.types.list;
         let mut sizes = |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
         let hazards = hazards_of(planner.runtime, &reading);
         let effort = ReorderEffort::default();
-        let found = reorder(&reading.graph, planner.types.specs(), requests, &mut sizes, &hazards, effort);
+        let found = reorder(&reading.graph, &planner.types.specs, requests, &mut sizes, &hazards, effort);
         let Ok(found) = found else { return };
         let nodes = in_order(graph, &found.order);
         let ordered = GraphRef { leafs: graph.leafs, nodes: &nodes };

@@ -31,7 +31,7 @@ impl Passes {
     pub fn new(settings: &Settings, is_compared: bool) -> Option<Box<Self>> {
         let (reorders, tilings) = (settings.reorder, Tilings::new(settings.budget));
         let is_used = reorders == Switch::On || settings.budget.is_some();
-        is_used.then(|| Box::new(Self { reorders, orders: Orders::default(), tilings, is_compared }))
+        is_used.then(|| Box::new(Self { reorders, orders: Orders::new(), tilings, is_compared }))
     }
 
     /// Forgets the tilings that were found, since later plans are made differently.
@@ -41,7 +41,7 @@ impl Passes {
 
     /// Forgets the orders that were found.
     pub fn forget_orders(&mut self) {
-        self.orders.clear();
+        self.orders = Orders::new();
     }
 
     /// Returns `true` if tensors were added to the graph to keep a budget.
@@ -131,10 +131,8 @@ impl Passes {
         reading: &ReadGraph<'_>,
         requested: &Requested,
     ) -> Option<Vec<Bytes>> {
-        match self.tilings.by_ggml(graph) {
-            Some(sizes) => Some(sizes.to_vec()),
-            None => sizes_as_given(&self.orders, planner, graph, reading, requested),
-        }
+        let before_tiling = self.tilings.by_ggml(graph);
+        before_tiling.or_else(|| sizes_as_given(&self.orders, planner, graph, reading, requested))
     }
 
     /// # Safety
@@ -172,6 +170,6 @@ fn sizes_as_given(
         return planner.subject(reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes();
     };
     let given = GraphRef { leafs: graph.leafs, nodes: &nodes };
-    let reading = read(planner.runtime, planner.types.types(), given, &requested);
+    let reading = read(planner.runtime, &planner.types.list, given, &requested);
     planner.subject(&reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes()
 }

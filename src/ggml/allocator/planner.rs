@@ -1,6 +1,8 @@
 //! The target of an allocator's plans: its buffer types, with their rules and limits, and what it retains; and how graphs are
 //! read and planned for it.
 
+use std::borrow::Cow;
+
 use crate::ggml::context::PendingTensors;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
@@ -13,25 +15,25 @@ use crate::ggml::read::workspace::Workspace;
 use crate::ggml::read::{ReadGraph, Requested, read, read_for_planning};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::AllocatorRetention;
-use crate::graph::kernels::{DeviceFacts, prefer_cheaper};
 use crate::graph::{
-    BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, RuleSetting, TensorId, plan, plan_keeping,
-    read_inputs,
+    BufferIndex, BufferSpec, Devices, Graph, GraphPlan, Kept, PlanError, Requests, RuleSetting, TensorId, Wishes, plan,
 };
 use crate::placement::Effort;
 
 /// The distinct buffer types of an allocator. Each is planned as one buffer, in one or several chunks.
 #[derive(Debug)]
 pub struct BufferTypes {
-    types: Vec<BufferType>,
+    pub list: Vec<BufferType>,
     /// The source of the rules.
     setting: RuleSetting,
     /// True if a program uses the allocator itself.
     is_direct: bool,
     /// The rules and limits of each buffer.
-    specs: Vec<BufferSpec>,
+    pub specs: Vec<BufferSpec>,
     /// The buffer behind each id. Ids that name one buffer type share its buffer.
-    buffer_of_id: Vec<BufferIndex>,
+    pub buffer_of_id: Vec<BufferIndex>,
+    /// Whether what kernels cost depends on addresses in some buffer.
+    are_fusing: bool,
 }
 
 impl BufferTypes {
@@ -48,13 +50,14 @@ impl BufferTypes {
             buffer_of_id.push(BufferIndex::try_from(index).expect("fewer than 2^32 buffers"));
         }
         let specs = types.iter().map(|it| it.spec(&settings.rules, settings.effort)).collect();
-        Self { types, setting: settings.rules.clone(), is_direct: false, specs, buffer_of_id }
+        let are_fusing = types.iter().any(|buffer_type| buffer_type.device().fuses_by_address());
+        Self { list: types, setting: settings.rules.clone(), is_direct: false, specs, buffer_of_id, are_fusing }
     }
 
     /// Sets the in-place and aliasing rules for future plans.
     pub fn set_rules(&mut self, setting: &RuleSetting) {
         self.setting = if self.is_direct { setting.for_direct_use() } else { setting.clone() };
-        for (spec, buffer_type) in self.specs.iter_mut().zip(&self.types) {
+        for (spec, buffer_type) in self.specs.iter_mut().zip(&self.list) {
             spec.rules = buffer_type.rules(&self.setting);
         }
     }
@@ -75,29 +78,9 @@ impl BufferTypes {
         self.specs.iter_mut().for_each(|spec| spec.effort = effort);
     }
 
-    /// The buffer types, by buffer.
-    pub fn types(&self) -> &[BufferType] {
-        &self.types
-    }
-
-    /// The rules and limits of each buffer.
-    pub fn specs(&self) -> &[BufferSpec] {
-        &self.specs
-    }
-
     /// Returns `true` if the sizes of tensors depend on their layouts alone.
     pub fn are_sizes_by_layout(&self) -> bool {
-        self.types.iter().all(|buffer_type| buffer_type.alloc_size_is_nbytes())
-    }
-
-    /// The number of buffer ids.
-    pub fn id_count(&self) -> usize {
-        self.buffer_of_id.len()
-    }
-
-    /// The buffer behind each id.
-    pub fn buffer_of_id(&self) -> &[BufferIndex] {
-        &self.buffer_of_id
+        self.list.iter().all(|buffer_type| buffer_type.alloc_size_is_nbytes())
     }
 
     /// The buffer behind `id`; `None` if an earlier id refers to it.
@@ -112,8 +95,8 @@ impl BufferTypes {
     /// [`Refusal::NotRealized`].
     pub fn pending<'g>(&self, graph: GraphRef<'g>, requested: &Requested) -> Result<PendingTensors<'g>, Refusal> {
         let pending = PendingTensors::in_graph(graph);
-        if self.types.len() > 1 {
-            pending.expect_in(|position| self.types[requested.buffer(position) as usize])?;
+        if self.list.len() > 1 {
+            pending.expect_in(|position| self.list[requested.buffer(position) as usize])?;
         }
         Ok(pending)
     }
@@ -121,7 +104,7 @@ impl BufferTypes {
     /// The buffers requested for the leafs and nodes of `graph`, where `None` for the ids means 0. Empty with a single
     /// buffer.
     pub fn requested(&self, graph: GraphRef<'_>, node_ids: Option<&[usize]>, leaf_ids: Option<&[usize]>) -> Requested {
-        if self.types.len() == 1 {
+        if self.list.len() == 1 {
             return Requested::default();
         }
         let buffers = |ids: Option<&[usize]>, count: usize| match ids {
@@ -130,15 +113,6 @@ impl BufferTypes {
         };
         Requested { leafs: buffers(leaf_ids, graph.leafs.len()), nodes: buffers(node_ids, graph.nodes.len()) }
     }
-}
-
-/// Which inputs stay intact where [`Rules::keep_inputs`](crate::graph::Rules::keep_inputs) is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// Those that are intact in the plan of ggml's own allocator.
-    AsGgml,
-    /// All that are read.
-    All,
 }
 
 /// The target of an allocator's plans, and the memory that planning takes.
@@ -179,9 +153,9 @@ impl Planner {
     pub fn read<'g>(&mut self, graph: GraphRef<'g>, requested: &Requested, is_reported: bool) -> ReadGraph<'g> {
         let Self { runtime, types, workspace, .. } = self;
         if is_reported {
-            read(runtime, types.types(), graph, requested)
+            read(runtime, &types.list, graph, requested)
         } else {
-            read_for_planning(runtime, types.types(), graph, requested, workspace)
+            read_for_planning(runtime, &types.list, graph, requested, workspace)
         }
     }
 
@@ -190,8 +164,8 @@ impl Planner {
     /// # Errors
     /// [`Refusal::Output`].
     pub fn check_outputs(&self, graph: GraphRef<'_>, requested: &Requested) -> Result<(), Refusal> {
-        let types = self.types.types();
-        let buffer_type = |node: usize| types.get(requested.buffer(requested.leafs.len() + node) as usize).copied();
+        let buffer_type =
+            |node: usize| self.types.list.get(requested.buffer(requested.leafs.len() + node) as usize).copied();
         check::check_outputs(self.runtime, graph, buffer_type).map_err(Refusal::Output)
     }
 
@@ -218,30 +192,26 @@ impl Planner {
         requested: &Requested,
         kept: Kept,
     ) -> Result<GraphPlan, PlanError> {
-        let Self { types, workspace, .. } = self;
-        let (graph, specs) = (&reading.graph, types.specs());
+        let Self { runtime, types, workspace, .. } = self;
+        let (graph, BufferTypes { list: types, specs, are_fusing, .. }) = (&reading.graph, types);
         let Workspace { plan: lists, requested: only, .. } = &mut **workspace;
         let buffers = if requested.is_listed() { requested } else { only.fill(graph) };
         let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
-        let by_layout = reading.sizes_by_layout(types.types());
-        let mut queried = |tensor: TensorId, buffer: BufferIndex| match &by_layout {
-            Some(sizes) => sizes(tensor),
-            None => reading.alloc_size(types.types(), requested, tensor, buffer),
+        let devices = Devices {
+            of: &|buffer| types[buffer as usize].device(),
+            graph: &|| Cow::Owned(with_all_layouts(reading)),
+            desc: &|id| runtime.description(reading.tensors[id as usize]).into(),
+            nbytes: &|id| runtime.nbytes(reading.tensors[id as usize]),
         };
-        let mut planned = match (&by_layout, kept) {
-            (_, Kept::All) if specs.iter().any(|spec| spec.rules.keep_inputs) => {
-                let kept: Vec<_> = read_inputs(graph).into_iter().map(|input| (input, 0)).collect();
-                plan_keeping(graph, specs, requests, &mut queried, &kept, lists)
+        let wishes = Wishes { kept, devices: are_fusing.then_some(&devices) };
+        match reading.sizes_by_layout(types) {
+            Some(sizes) => plan(graph, specs, requests, &mut |tensor: TensorId, _| sizes(tensor), wishes, lists),
+            None => {
+                let mut queried =
+                    |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, requested, tensor, buffer);
+                plan(graph, specs, requests, &mut queried, wishes, lists)
             }
-            (Some(sizes), _) => plan(graph, specs, requests, &mut |tensor: TensorId, _| sizes(tensor), lists),
-            (None, _) => plan(graph, specs, requests, &mut queried, lists),
-        };
-        if let Ok(plan) = &mut planned
-            && types.types().iter().any(|buffer_type| buffer_type.device().fuses_by_address())
-        {
-            prefer_cheaper_on_devices(types.types(), reading, requests, plan);
         }
-        planned
     }
 
     #[cfg(debug_assertions)]
@@ -254,28 +224,18 @@ impl Planner {
 
     /// Returns the data for a capture of the graph.
     pub fn subject<'a, 'g>(&'a self, reading: &'a ReadGraph<'g>, requested: &'a Requested) -> SnapshotSource<'a, 'g> {
-        let (types, buffers) = (self.types.types(), self.types.specs());
+        let (types, buffers) = (&*self.types.list, &*self.types.specs);
         SnapshotSource { runtime: self.runtime, types, buffers, requested, reading }
     }
 }
 
-/// Replaces placements in buffers of devices by others of the same size that cost them less, where some are found.
-#[cold]
-fn prefer_cheaper_on_devices(
-    types: &[BufferType],
-    reading: &ReadGraph<'_>,
-    requests: Requests<'_>,
-    plan: &mut GraphPlan,
-) {
-    // With the layouts of constants too, which planning does not read.
+/// Returns the graph with the layouts of constants too, which planning does not read.
+fn with_all_layouts(reading: &ReadGraph<'_>) -> Graph {
     let mut graph = Graph::clone(&reading.graph);
     for (id, tensor) in (0..).zip(&reading.tensors) {
         if !graph.has_layout(id) {
             graph.set_layout(id, tensor.layout());
         }
     }
-    let (runtime, live) = (types[0].runtime(), |id: TensorId| reading.tensors[id as usize]);
-    let tensors =
-        DeviceFacts { desc: &|id| runtime.description(live(id)).into(), nbytes: &|id| runtime.nbytes(live(id)) };
-    prefer_cheaper(plan, &graph, requests, &|buffer| types[buffer as usize].device(), tensors);
+    graph
 }

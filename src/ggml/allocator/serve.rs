@@ -5,17 +5,17 @@ use std::time::Instant;
 use crate::ggml::context::PendingTensors;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::observe::capture::captures;
+use crate::ggml::observe::verify::Verifier;
 use crate::ggml::read::{ReadGraph, Requested};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::{RetainedAt, retain_at};
-use crate::graph::{BufferPlan, GraphPlan, PlanError, TensorId};
+use crate::graph::{BufferPlan, GraphPlan, Kept, PlanError, TensorId};
 
 use super::Allocator;
 use super::activity::{Decision, Required, buffer_states};
 use super::plan_cache::cached_plan::{CachedPlan, kept_leafs};
 use super::plan_cache::fit::{FittedGraph, PlanWithRoom, has_room_by_position};
 use super::plan_cache::{Fit, Limits};
-use super::planner::Kept;
 
 impl Allocator {
     /// Selects the plan for a graph that is reserved, and allocates its chunks.
@@ -57,7 +57,7 @@ impl Allocator {
                 return Ok(done);
             }
         }
-        if self.planner.types.id_count() == 1 {
+        if self.planner.types.buffer_of_id.len() == 1 {
             self.realize(&PendingTensors::in_graph(graph))?;
             self.add_plan(graph, Requested::default(), retained)?;
             return self.assign_new_plan(graph);
@@ -75,7 +75,7 @@ impl Allocator {
     /// Assigns memory to a graph that no cached plan was made for, but one fits: by that plan, or by a new one if
     /// it is much smaller. `None` if no plan fits.
     fn serve_by_fitting(&mut self, graph: GraphRef<'_>, retained: &[RetainedAt]) -> Result<Option<Decision>, Refusal> {
-        let (runtime, types) = (self.planner.runtime, self.planner.types.types());
+        let (runtime, types) = (self.planner.runtime, &self.planner.types.list);
         let held = self.chunks.demand.is_deferred.then_some(&self.chunks);
         let mut fit = self.plans.select_fitting(runtime, types, graph, retained, Limits { may_be_larger: false, held });
         if let Fit::OnlyLarger { is_from_peak } = fit {
@@ -88,7 +88,7 @@ impl Allocator {
             }
             let held = self.chunks.demand.is_deferred.then_some(&self.chunks);
             let limits = Limits { may_be_larger: true, held };
-            fit = self.plans.select_fitting(runtime, self.planner.types.types(), graph, retained, limits);
+            fit = self.plans.select_fitting(runtime, &self.planner.types.list, graph, retained, limits);
         }
         match fit {
             Fit::Selected(fitted) => self.assign_fitting(graph, &fitted).map(Some),
@@ -102,15 +102,15 @@ impl Allocator {
     /// need. Where placing the larger graph
     /// took many strategies, placing this one takes longer than is gained.
     fn is_worth_planning(&self) -> bool {
-        let is_host = matches!(self.planner.types.types(), [buffer_type] if buffer_type.is_host());
-        (is_host || self.chunks.demand.is_deferred) && self.plans.have_room_for_expendable()
+        let is_host = matches!(self.planner.types.list.as_slice(), [buffer_type] if buffer_type.is_host());
+        (is_host || self.chunks.demand.is_deferred) && self.plans.has_room_for_expendable()
     }
 
     /// Returns the buffers of the latest reservation, by position, if `graph` has room in the places of the plan in
     /// use; or of another one for the same buffers, where reservations take no memory.
     fn requested_last(&self, graph: GraphRef<'_>) -> Option<Requested> {
         let current = self.plans.current()?;
-        let types = self.planner.types.types();
+        let types = &self.planner.types.list;
         let has_room = |plan: &CachedPlan| has_room_by_position(plan, types, graph);
         let mut others = self.plans.requested_as_current().filter(|_| self.chunks.demand.is_deferred);
         (types.len() == 1 || has_room(current) || others.any(has_room)).then(|| current.requested.clone())
@@ -119,7 +119,7 @@ impl Allocator {
     /// Lets contexts allocate their pending tensors. With several buffers only a reservation states where the graph
     /// expects them.
     fn realize(&self, pending: &PendingTensors<'_>) -> Result<(), Refusal> {
-        let is_single = self.planner.types.types().len() == 1;
+        let is_single = self.planner.types.list.len() == 1;
         if pending.is_empty() || is_single { pending.realize() } else { Err(Refusal::NeedsReserve) }
     }
 
@@ -163,11 +163,11 @@ impl Allocator {
         let is_good = may_be_taken && self.plans.current().is_none_or(may_follow);
         let is_reserved_next = !is_good && requested.is_listed();
         if is_good || is_reserved_next {
-            self.cache(graph, reading, plan, requested, retained.to_vec());
-            self.plans.make_current_expendable();
+            self.cache(graph, reading, plan, requested, retained.to_vec()).is_expendable = true;
         }
         if is_reserved_next {
-            self.plans.keep_for_reservation();
+            // A reservation of the graph finds it.
+            self.plans.keep_previous();
         }
         Ok(is_good)
     }
@@ -188,7 +188,7 @@ impl Allocator {
             self.planner.check_outputs(graph, requested)?;
         }
         let planned = self.plan(&reading, requested, start, kept);
-        let plan = planned.inspect_err(|_| self.plans.clear(&mut self.planner.workspace))?;
+        let plan = planned.inspect_err(|_| self.clear_plans())?;
         Ok((reading, plan))
     }
 
@@ -208,11 +208,11 @@ impl Allocator {
         }
         planned.map_err(|PlanError::TooLarge { buffer, bytes }| {
             self.required[buffer as usize] = Required { size: bytes, lower_bound: bytes };
-            Refusal::NoMemory { buffer: self.planner.types.types()[buffer as usize].name(), size: bytes }
+            Refusal::NoMemory { buffer: self.planner.types.list[buffer as usize].name(), size: bytes }
         })
     }
 
-    /// Caches the plan of `graph`, which is then in use, and reports it.
+    /// Caches the plan of `graph`, which is then in use, reports it, and returns it.
     fn cache(
         &mut self,
         graph: GraphRef<'_>,
@@ -220,22 +220,28 @@ impl Allocator {
         mut plan: GraphPlan,
         requested: Requested,
         retained: Vec<RetainedAt>,
-    ) {
+    ) -> &mut CachedPlan {
         let is_compared = self.activity.are_events_requested();
         let by_ggml = is_compared.then(|| self.ggml_alloc_sizes(graph, &reading, &requested));
         self.activity.note_plan(&plan, by_ggml.flatten().as_deref());
         self.activity.note_graph(&reading);
-        self.activity.account_plan(self.planner.types.types(), &reading, &requested, &plan);
-        self.plans.make_room(&mut self.planner.workspace);
+        self.activity.account_plan(&self.planner.types.list, &reading, &requested, &plan);
+        self.plans.make_room(|plan| plan.leave_to(&mut self.planner.workspace));
         let are_nodes_listed_once = reading.graph.nodes().windows(2).all(|pair| pair[0] + 1 == pair[1]);
         let is_exact = !self.planner.types.are_sizes_by_layout() || !are_nodes_listed_once;
         let exact = is_exact.then(|| self.planner.fingerprint(graph));
         let is_redirecting = !reading.redirected.is_empty();
         self.planner.workspace.plan.reuse_problems(std::mem::take(&mut plan.problems));
-        self.plans.add(CachedPlan::new(reading, plan, requested, retained, exact));
-        if let (true, Some(plan)) = (is_redirecting, self.plans.current_mut()) {
+        let plan = self.plans.add(CachedPlan::new(reading, plan, requested, retained, exact));
+        if is_redirecting {
             plan.note_checked_outputs(self.planner.runtime, graph);
         }
+        plan
+    }
+
+    /// Removes all plans, whose lists serve the next ones.
+    pub(super) fn clear_plans(&mut self) {
+        self.plans.drain().for_each(|plan| plan.leave_to(&mut self.planner.workspace));
     }
 
     /// Allocates chunks for a selected plan where those held are too small, if they may be taken: several
@@ -243,7 +249,9 @@ impl Allocator {
     fn ensure_chunks(&mut self) -> Result<(), Refusal> {
         match self.plans.current() {
             Some(plan) if self.chunks.suffice(plan.buffers()) => Ok(()),
-            Some(_) if self.planner.types.id_count() == 1 || self.chunks.demand.is_idle => self.allocate_chunks(false),
+            Some(_) if self.planner.types.buffer_of_id.len() == 1 || self.chunks.demand.is_idle => {
+                self.allocate_chunks(false)
+            }
             _ => Err(Refusal::NeedsReserve),
         }
     }
@@ -255,10 +263,12 @@ impl Allocator {
         let Self { planner, plans, chunks, required, verifier, activity, .. } = self;
         let done = plans.current().map_or(Ok(()), |plan| {
             note_required(required, plan.buffers());
-            chunks.grow(planner.types.types(), plan.buffers(), is_reservation, verifier)
+            chunks.grow(&planner.types.list, plan.buffers(), is_reservation, || {
+                verifier.iter_mut().for_each(Verifier::forget)
+            })
         });
         if done.is_err() {
-            plans.clear(&mut planner.workspace);
+            plans.drain().for_each(|plan| plan.leave_to(&mut planner.workspace));
         }
         activity.account_chunks(done.is_ok().then_some(&*chunks));
         activity.note_buffers(chunks.total(), counts, || buffer_states(&planner.types, chunks, required));
@@ -296,7 +306,7 @@ impl Allocator {
     /// Assigns memory to the graph that the plan in use was made for.
     fn assign_planned(&self, graph: GraphRef<'_>) -> Result<(), Refusal> {
         let plan = self.plans.current().ok_or(Refusal::NeedsReserve)?;
-        let candidate = PlanWithRoom::new(plan, self.planner.types.types(), graph);
+        let candidate = PlanWithRoom::new(plan, &self.planner.types.list, graph);
         let fitted =
             candidate.and_then(|candidate| candidate.fit(self.planner.runtime)).ok_or(Refusal::NeedsReserve)?;
         self.assign(plan, fitted.unassigned, |id| fitted.tensors[id as usize])

@@ -11,12 +11,12 @@ pub mod snapshot;
 
 use std::borrow::Cow;
 
-use crate::graph::{BufferIndex, Flags, Graph, InPlace, Op, Tensor, TensorId, View};
+use crate::graph::{BufferIndex, Flags, Graph, InPlace, Op, Tensor, TensorId, View, id_of};
 use crate::placement::{Bytes, refill};
 
 use crate::ggml::context::BackedContexts;
 use crate::ggml::live::buffers::BufferType;
-use crate::ggml::live::ids::{Ids, KnownIds, id_of};
+use crate::ggml::live::ids::{Ids, KnownIds};
 use crate::ggml::live::operations::{Operation, Operations};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};

@@ -12,17 +12,15 @@
 //! - `patterns`: the sequences that each backend fuses
 //! - `sequences`: where they are in a graph
 //! - `replay`: which of them run as one kernel at given addresses, and where kernels wait
-//! - `prefer`: the placement of the same size that costs least
 
 pub mod fusions;
 mod nodes;
 mod patterns;
 mod sequences;
 mod replay;
-mod prefer;
 #[cfg(test)]
 mod tests;
 
-pub use prefer::{DeviceFacts, prefer_cheaper};
+pub use nodes::Desc;
 pub use replay::{KernelCosts, Space, costs_at};
 pub use sequences::Kernels;

@@ -1,6 +1,6 @@
 //! The last uses of all tensors, and the first pass that finds them in nearly all graphs.
 
-use crate::graph::{BufferIndex, Flags, Graph, Op, Requests, Tensor, TensorId};
+use crate::graph::{BufferIndex, Flags, Graph, Op, Requests, Tensor, TensorId, id_of};
 use crate::placement::{self, Block, Problem, Step};
 
 use super::inactive::{InactiveNodes, KnownUses};
@@ -136,7 +136,7 @@ pub fn in_order(
 ) -> Option<FirstPass> {
     let (leafs, _) = graph.tensors().split_at_checked(graph.leafs().len())?;
     let nodes = consecutive?;
-    let first = TensorId::try_from(leafs.len()).expect("fewer than 2^32 tensors");
+    let first = id_of(leafs.len());
     let is_listed = !leafs.is_empty()
         && graph.tensors().len() == leafs.len() + nodes.len()
         && graph.nodes().first() == Some(&first)

@@ -3,7 +3,7 @@
 use crate::graph::live_bytes::{Model, Run, peaks_of};
 use crate::graph::pass::queried_once;
 use crate::graph::{
-    BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, Sizes, Workspace, live_ranges, plan,
+    BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, Sizes, Wishes, Workspace, live_ranges, plan,
 };
 use crate::placement::{Bytes, Step};
 
@@ -72,7 +72,7 @@ pub fn reorder(
     let mut sizes = queried_once(sizes, graph.tensors().len(), buffers.len());
     let (sizes, workspace): (&mut dyn Sizes, _) = (&mut sizes, &mut Workspace::default());
     let given: Vec<Step> = (0..).take(graph.nodes().len()).collect();
-    let before = measure(&plan(graph, buffers, requests, sizes, workspace)?);
+    let before = measure(&plan(graph, buffers, requests, sizes, Wishes::default(), workspace)?);
     let model = Model::new(graph, buffers, &live_ranges(graph, buffers, requests, sizes, &[], workspace));
     let mut best = Reordering { order: given.clone(), moved: 0, after: before.clone(), before };
     for OrderCandidate { order, bound } in candidates(&model, hazards, &given, effort) {
@@ -82,7 +82,7 @@ pub fn reorder(
         debug_assert!(hazards.allow(&order), "hazards do not allow this order");
         let nodes: Vec<BufferIndex> = order.iter().map(|&step| requests.nodes[step as usize]).collect();
         let requests = Requests { nodes: &nodes, ..requests };
-        let after = measure(&plan(&graph.in_order(&order), buffers, requests, sizes, workspace)?);
+        let after = measure(&plan(&graph.in_order(&order), buffers, requests, sizes, Wishes::default(), workspace)?);
         if is_better(&after, &best.before) && (best.moved == 0 || total(&after) < total(&best.after)) {
             best = Reordering { moved: moved(&order), order, after, ..best };
         }

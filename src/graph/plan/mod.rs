@@ -1,9 +1,11 @@
-//! Plans: an address for every tensor of a graph. Uses the graph, `buffer` and `live_ranges`.
+//! Plans: an address for every tensor of a graph. Uses the graph, `buffer`, `live_ranges` and `kernels`.
 //!
 //! - `as_ggml`: the plan that ggml's own allocator makes, and the inputs that a plan leaves intact
+//! - `prefer`: the placement of the same size whose kernels cost least
 //! - `planner`: makes plans
 
 mod as_ggml;
+mod prefer;
 mod planner;
 
 use std::cmp::Reverse;
@@ -14,7 +16,8 @@ use crate::graph::{Address, Allocation, BufferIndex, BufferSpec, InactiveNode, T
 use crate::placement::{Bytes, Choice, ChunkId, Problem, padded};
 
 pub use as_ggml::{accessing_nodes, ggml_alloc_sizes, intact_inputs, plan_as_ggml, read_inputs};
-pub use planner::{plan, plan_keeping, shared_live_ranges};
+pub use planner::{Kept, Wishes, plan, shared_live_ranges};
+pub use prefer::Devices;
 
 /// The placement of one buffer's blocks, and its lower bound.
 pub type BufferPlan = Choice;

@@ -7,7 +7,27 @@ use crate::graph::{
 use crate::placement::{self, Bytes, Effort, Timeline, TooLarge, choose};
 
 use super::as_ggml::{intact_inputs, plan_as_ggml, read_inputs};
+use super::prefer::{Devices, prefer_cheaper};
 use super::{GraphPlan, PlanError, find_inactive};
+
+/// Which inputs stay intact where [`Rules::keep_inputs`] is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// Those that are intact in the plan of ggml's own allocator.
+    #[default]
+    AsGgml,
+    /// All that are read.
+    All,
+}
+
+/// What a plan is to have, besides few bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes<'a> {
+    /// Which inputs stay intact.
+    pub kept: Kept,
+    /// Where kernels are to cost little; `None` where their costs do not depend on addresses.
+    pub devices: Option<&'a Devices<'a>>,
+}
 
 /// Plans the memory of `graph`. No buffer is larger than with ggml's own allocator, where that one is right and no
 /// tensor is retained, nor larger with an effort above the default than with the default. Queries the size of each
@@ -16,6 +36,28 @@ use super::{GraphPlan, PlanError, find_inactive};
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
 pub fn plan<S: Sizes + ?Sized>(
+    graph: &Graph,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut S,
+    wishes: Wishes<'_>,
+    workspace: &mut Workspace,
+) -> Result<GraphPlan, PlanError> {
+    let mut plan = match wishes.kept {
+        Kept::All if buffers.iter().any(|buffer| buffer.rules.keep_inputs) => {
+            let kept: Vec<_> = read_inputs(graph).into_iter().map(|input| (input, 0)).collect();
+            plan_keeping(graph, buffers, requests, sizes, &kept, workspace)
+        }
+        _ => plan_keeping_as_ggml(graph, buffers, requests, sizes, workspace),
+    }?;
+    if let Some(devices) = wishes.devices {
+        prefer_cheaper(&mut plan, requests, devices);
+    }
+    Ok(plan)
+}
+
+/// Plans with the inputs intact that are intact in the plan of ggml's own allocator, where the rules want that.
+fn plan_keeping_as_ggml<S: Sizes + ?Sized>(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
@@ -48,19 +90,17 @@ fn plan_of_inputs<S: Sizes + ?Sized>(
     if is_wanted { plan_as_ggml(graph, buffers, requests, &mut sizes).ok() } else { None }
 }
 
-/// Returns, each with its buffer, the inputs that [`plan`] keeps to the end: those that are intact in the plan of
-/// ggml's own allocator, where the rules of their buffer want that.
+/// Returns, each with its buffer, the inputs of [`Kept::AsGgml`], which stay to the end where the rules of their buffer
+/// want that.
 fn inputs_to_keep(graph: &Graph, buffers: &[BufferSpec], by_ggml: &GraphPlan) -> Vec<(TensorId, BufferIndex)> {
     let mut kept = intact_inputs(graph, by_ggml);
     kept.retain(|&(_, buffer)| buffers[buffer as usize].rules.keep_inputs);
     kept
 }
 
-/// Plans as [`plan`] does, and keeps the inputs `kept` to the end, each with its buffer, whatever the rules say.
-///
-/// # Errors
-/// [`PlanError::TooLarge`] when sizes overflow.
-pub fn plan_keeping<S: Sizes + ?Sized>(
+/// Plans and keeps the inputs `kept` to the end, each with its buffer, whatever the rules say. With an effort above the
+/// default, the plan is compared with that of the default.
+fn plan_keeping<S: Sizes + ?Sized>(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,

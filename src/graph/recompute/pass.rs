@@ -4,7 +4,7 @@ use crate::graph::live_bytes::Model;
 use crate::graph::order::{Hazards, ReorderEffort, reorder};
 use crate::graph::pass::{Progress, queried_once};
 use crate::graph::{
-    BufferIndex, BufferSpec, Edited, NotChanged, Requests, Sizes, TensorId, Workspace, live_ranges, plan,
+    BufferIndex, BufferSpec, Edited, NotChanged, Requests, Sizes, TensorId, Wishes, Workspace, live_ranges, plan,
 };
 use crate::placement::{Bytes, Step};
 
@@ -147,7 +147,7 @@ impl<'a> Given<'a> {
         let model =
             Model::new(subject.graph, buffers, &live_ranges(subject.graph, buffers, requests, sizes, &[], workspace));
         let facts = Facts::of(subject, &hazards, &model)?;
-        let bytes = plan(subject.graph, buffers, requests, sizes, workspace)?.bytes();
+        let bytes = plan(subject.graph, buffers, requests, sizes, Wishes::default(), workspace)?.bytes();
         let work = facts.work.iter().fold(0, |sum: u64, &work| sum.saturating_add(work));
         let before = Needs { bytes, work };
         Ok(Self { subject, hazards, buffers, requests, model, facts, before })
@@ -256,7 +256,8 @@ impl<'a> Given<'a> {
         let sizes: &mut dyn Sizes =
             &mut |id: TensorId, buffer: BufferIndex| sizes.alloc_size(edited.origins[id as usize], buffer);
         let requests = Requests { leafs: self.requests.leafs, nodes: &node_buffers };
-        let bytes = plan(&edited.graph, self.buffers, requests, sizes, &mut Workspace::default())?.bytes();
+        let bytes =
+            plan(&edited.graph, self.buffers, requests, sizes, Wishes::default(), &mut Workspace::default())?.bytes();
         let after = Needs { bytes, work: self.before.work.saturating_add(again) };
         let boundary = self.facts.boundary;
         Ok(Recomputation { items, boundary, edited, node_buffers, before: self.before, after })

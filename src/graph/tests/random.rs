@@ -1,7 +1,8 @@
 //! Random graphs with everything that graphs may have in them.
 
 use crate::graph::{
-    BufferIndex, BufferSpec, Flags, GraphPlan, InPlace, Op, Requests, Rules, Slots, TensorId, View, Workspace, plan,
+    BufferIndex, BufferSpec, Flags, GraphPlan, InPlace, Op, Requests, Rules, Slots, TensorId, View, Wishes, Workspace,
+    plan,
 };
 use crate::placement::{BestFit, Bytes, Strategy};
 
@@ -248,7 +249,8 @@ fn workspace_of_earlier_plans_changes_no_plan() {
         let (leafs, nodes) = (sketch.requests(List::Leafs), sketch.requests(List::Nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: BufferIndex| sketch.drafts[id as usize].size;
-        let known = plan(&graph, &buffers, requests, &mut sizes, &mut workspace).expect("sizes are small");
+        let known =
+            plan(&graph, &buffers, requests, &mut sizes, Wishes::default(), &mut workspace).expect("sizes are small");
         let fresh = sketch.plan(Rules::ALL);
         assert_eq!((&known.allocations, &known.inactive), (&fresh.allocations, &fresh.inactive));
         assert_eq!(known.inactive_owners, fresh.inactive_owners);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::graph::{
     Allocation, BufferIndex, BufferSpec, Corruption, Flags, Graph, GraphPlan, InPlace, Layout, LiveRanges, Op,
-    PlanError, Requests, Retained, Rules, Slots, Tensor, TensorId, View, Workspace, simulate,
+    PlanError, Requests, Retained, Rules, Slots, Tensor, TensorId, View, Wishes, Workspace, simulate,
 };
 use crate::placement::{Bytes, Defect, Effort, Location, Step, padded, validate};
 
@@ -163,7 +163,14 @@ impl Sketch {
         let (leafs, nodes) = (self.requests(List::Leafs), self.requests(List::Nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: BufferIndex| self.drafts[id as usize].size;
-        crate::graph::plan(&self.graph(), &self.buffers_with(rules), requests, &mut sizes, &mut Workspace::default())
+        crate::graph::plan(
+            &self.graph(),
+            &self.buffers_with(rules),
+            requests,
+            &mut sizes,
+            Wishes::default(),
+            &mut Workspace::default(),
+        )
     }
 
     /// Plans, and asserts that the validator and the simulator accept the plan.

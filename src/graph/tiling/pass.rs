@@ -1,7 +1,9 @@
 //! The pass: a graph and a budget in, a graph that fits the budget out.
 
 use crate::graph::pass::{Progress, queried_once};
-use crate::graph::{BufferIndex, BufferSpec, NotChanged, PlanError, Requests, Sizes, TensorId, Workspace, plan};
+use crate::graph::{
+    BufferIndex, BufferSpec, NotChanged, PlanError, Requests, Sizes, TensorId, Wishes, Workspace, plan,
+};
 use crate::placement::Bytes;
 
 use super::draft::{Draft, Subject};
@@ -238,5 +240,5 @@ impl Pass<'_> {
 /// Returns the bytes of the plan of a draft.
 fn planned(draft: &Draft, buffers: &[BufferSpec], sizes: &mut dyn Sizes) -> Result<Bytes, NotChanged> {
     let own: &mut dyn Sizes = &mut |id: TensorId, buffer: BufferIndex| draft.alloc_size(sizes, id, buffer);
-    Ok(plan(&draft.graph, buffers, draft.requests(), own, &mut Workspace::default())?.bytes())
+    Ok(plan(&draft.graph, buffers, draft.requests(), own, Wishes::default(), &mut Workspace::default())?.bytes())
 }

@@ -1,7 +1,9 @@
 //! The compute buffer of each backend: the scheduled graph, planned.
 
 use crate::graph::snapshot::Snapshot;
-use crate::graph::{BufferSpec, GraphPlan, PlanError, Requests, Sizes, TensorId, Workspace, ggml_alloc_sizes, plan};
+use crate::graph::{
+    BufferSpec, GraphPlan, PlanError, Requests, Sizes, TensorId, Wishes, Workspace, ggml_alloc_sizes, plan,
+};
 use crate::placement::Bytes;
 
 use super::backends::{Backends, BufferTypeIndex};
@@ -55,7 +57,14 @@ pub fn compute_buffers(
     let mut sizes =
         |id: TensorId, buffer: u32| sizes.alloc_size(scheduled.origins[id as usize], types[buffer as usize]);
     let sizes: &mut dyn Sizes = &mut sizes;
-    let plan = plan(&scheduled.graph, &specs(backends, &types), requests, sizes, &mut Workspace::default())?;
+    let plan = plan(
+        &scheduled.graph,
+        &specs(backends, &types),
+        requests,
+        sizes,
+        Wishes::default(),
+        &mut Workspace::default(),
+    )?;
     let bytes: Vec<Bytes> = plan.buffers.iter().map(|buffer| buffer.placement.size()).collect();
     Ok(ComputeBuffers { bytes: by_backend(backends, &bytes), plan })
 }

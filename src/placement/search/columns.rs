@@ -1,8 +1,7 @@
 //! A problem in columns instead of steps and units instead of bytes, without the blocks that have no bytes.
 
-use super::Effort;
 use crate::placement::timeline::sum_of_ranges;
-use crate::placement::{Block, BlockId, Bytes, Location, Offset, Placement, Problem};
+use crate::placement::{Block, BlockId, Bytes, Effort, Location, Offset, Placement, Problem};
 
 /// A block, as a range of columns and a height.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

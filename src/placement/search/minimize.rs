@@ -1,9 +1,9 @@
 //! Finds the least capacity, between the lower bound and the size of a known placement.
 
+use super::Outcome;
 use super::columns::Columns;
 use super::restarts::{RandomRuns, search};
-use super::{Effort, Outcome};
-use crate::placement::{Bytes, Placement, Problem, lower_bound};
+use crate::placement::{Bytes, Effort, Placement, Problem, lower_bound};
 
 /// The result of a search for the least capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The memory that a changed graph needs.
 
 use crate::graph::{
-    Allocation, BufferIndex, BufferSpec, Edited, GraphEdit, GraphPlan, Requests, Sizes, TensorId, Workspace, plan,
-    shared_live_ranges,
+    Allocation, BufferIndex, BufferSpec, Edited, GraphEdit, GraphPlan, Requests, Sizes, TensorId, Wishes, Workspace,
+    plan, shared_live_ranges,
 };
 use crate::placement::{Bytes, MemoryProfile, Problem, lower_bound};
 
@@ -47,7 +47,7 @@ impl Case<'_> {
         let given = self.planned.plan.buffers.iter().map(|buffer| &buffer.lower_bound);
         if problems.iter().zip(given).any(needs_less) {
             let GraphPlan { problems, allocations, .. } =
-                plan(graph, buffers, requests, sizes, &mut Workspace::default()).ok()?;
+                plan(graph, buffers, requests, sizes, Wishes::default(), &mut Workspace::default()).ok()?;
             return Some(Trial::new(edited, &problems, allocations));
         }
         Some(Trial::new(edited, &problems, found.allocations))

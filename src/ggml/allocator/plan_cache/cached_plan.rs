@@ -1,11 +1,11 @@
 //! A planned graph with its plan: what must be known to assign addresses and to compare other graphs with it.
 
 use std::cell::OnceCell;
-use std::collections::VecDeque;
 
 use crate::graph::{Address, Allocation, BufferPlan, Flags, Graph, GraphPlan, Op, Tensor, TensorId};
 use crate::placement::Bytes;
 
+use crate::ggml::allocator::cache::{Entry, Served};
 use crate::ggml::allocator::plan_cache::assignments::Assignments;
 use crate::ggml::allocator::plan_cache::key::{GraphKey, Sample};
 use crate::ggml::live::runtime::Runtime;
@@ -14,10 +14,6 @@ use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::workspace::Workspace;
 use crate::ggml::read::{ReadGraph, Requested};
 use crate::ggml::retention::RetainedAt;
-
-/// How many other graphs that it served a plan recognizes. A program may use a dozen shapes in turns, each with the
-/// four copies of inputs that a scheduler takes in turns: with fewer than it uses, none would be recognized.
-const MOST_SERVED: usize = 64;
 
 /// Additional memory of a plan.
 const BYTES_OF_PLAN: usize = 4096;
@@ -40,8 +36,8 @@ pub struct CachedPlan {
     /// The fingerprint of the planned graph, where the key does not suffice: a buffer type computes sizes tensor by
     /// tensor, which may depend on any field, or a node is listed twice.
     exact: Option<Fingerprint>,
-    /// The fingerprints of graphs that the plan served, the latest last.
-    served: VecDeque<Fingerprint>,
+    /// The graphs that the plan served.
+    pub served: Served,
     /// [`Fingerprint::of_outputs`] of the latest graph whose redirected results were checked: the check does not cover
     /// memory in a buffer of another type.
     checked_outputs: Option<Fingerprint>,
@@ -95,6 +91,16 @@ pub enum MemorySource {
     Unneeded,
 }
 
+impl Entry for CachedPlan {
+    fn bytes(&self) -> usize {
+        BYTES_OF_PLAN + self.graph.tensors().len() * BYTES_OF_TENSOR
+    }
+
+    fn is_expendable(&self) -> bool {
+        self.is_expendable
+    }
+}
+
 impl CachedPlan {
     /// Remembers that the graph of `reading` was planned as `plan`; `exact` is its fingerprint if sizes depend on more
     /// than layouts, or a node is listed twice.
@@ -111,7 +117,7 @@ impl CachedPlan {
             positions: first_positions(&graph, listed),
             kept_leafs: kept_leafs(&graph, &plan),
             exact,
-            served: VecDeque::new(),
+            served: Served::default(),
             checked_outputs: None,
             listed,
             requested,
@@ -136,11 +142,6 @@ impl CachedPlan {
         if let Some(outputs) = Fingerprint::of_outputs(runtime, graph) {
             self.checked_outputs = Some(outputs);
         }
-    }
-
-    /// The bytes that the plan takes in memory, about.
-    pub fn bytes(&self) -> usize {
-        BYTES_OF_PLAN + self.graph.tensors().len() * BYTES_OF_TENSOR
     }
 
     /// Leaves the lists to the next graph and the next plan.
@@ -207,7 +208,7 @@ impl CachedPlan {
     /// Returns `true` if the plan has served the graph with this fingerprint lately. Fingerprints do not cover unlisted
     /// tensors.
     pub fn has_served(&self, fingerprint: impl FnOnce() -> Fingerprint) -> bool {
-        !self.served.is_empty() && self.lists_all() && self.served.contains(&fingerprint())
+        !self.served.is_empty() && self.lists_all() && self.served.contains(fingerprint())
     }
 
     /// Notes that the plan serves another graph than the planned one. The next graphs are probably that one again: a
@@ -215,16 +216,8 @@ impl CachedPlan {
     /// with memory, their sizes were not compared, so such a graph is compared each time.
     pub fn note_served(&mut self, unassigned: usize, fingerprint: Fingerprint) {
         if self.assignments().placed() == unassigned {
-            self.note_recognized(fingerprint);
+            self.served.add(fingerprint);
         }
-    }
-
-    /// Notes the fingerprint of a graph that the key has recognized, or that fits.
-    pub fn note_recognized(&mut self, fingerprint: Fingerprint) {
-        if self.served.len() == MOST_SERVED {
-            self.served.pop_front();
-        }
-        self.served.push_back(fingerprint);
     }
 
     /// Returns `true` if the key covers every tensor that needs memory.

@@ -6,13 +6,12 @@
 //! graph is compared with the planned one tensor by tensor: sources, flags, views, and everything that in-place reuse
 //! depends on. This works on live tensors, since it may run for every token.
 
-use crate::graph::{Address, Flags, Op, TensorId};
+use crate::graph::{Address, Flags, Op, TensorId, id_of};
 use crate::placement::Bytes;
 
 use crate::ggml::allocator::plan_cache::cached_plan::{CachedPlan, Expectations, MemorySource};
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::ids::Ids;
-use crate::ggml::live::ids::id_of;
 use crate::ggml::live::operations::Operation;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};

@@ -3,9 +3,8 @@
 //! Programs rebuild their graph for every token, usually in the same memory. A graph whose tensors are at the addresses
 //! of the planned ones, and in which planning would read the same values, need not be planned again.
 
-use crate::graph::{Graph, Tensor, TensorId};
+use crate::graph::{Graph, Tensor, TensorId, id_of};
 
-use crate::ggml::live::ids::id_of;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::outputs::redirect::redirected_to;
 

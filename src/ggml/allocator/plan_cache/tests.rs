@@ -4,10 +4,9 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 use crate::ggml::bindings::{ggml_backend_buffer, ggml_tensor};
-use crate::ggml::live::ids::id_of;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::outputs::redirect::{OUTPUT_SLOT, redirected_to};
-use crate::graph::{Flags, Graph, InPlace, Op, Tensor, View};
+use crate::graph::{Flags, Graph, InPlace, Op, Tensor, View, id_of};
 
 use super::key::GraphKey;
 

@@ -13,7 +13,6 @@ mod search;
 mod undo;
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use crate::ggml::bindings::ggml_cgraph;
 use crate::ggml::extensions::pass::context_bytes;
@@ -26,16 +25,18 @@ use crate::ggml::log::Level;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::{ReadGraph, Requested, read};
 use crate::ggml::refusal::Refusal;
+use crate::ggml::retention::retain_at;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::tiling::TiledGraph;
-use crate::graph::{BufferIndex, GraphPlan, Requests, Sizes, TensorId, plan};
+use crate::graph::{BufferIndex, GraphPlan, Requests, Sizes, TensorId, Wishes, plan};
 use crate::placement::Bytes;
 use crate::report::sizes::exact;
 
+use super::cache::{Cache, Served};
 use super::planner::Planner;
 use additions::{AddedRanges, Listed, add_tensors, complete_lists, follow_cleared_memory, listed};
-use search::{KnownTiling, KnownTilings, search};
-use undo::{Before, has_tiled_graphs, undo_own, undo_shared};
+use search::{KnownTiling, search};
+use undo::{Before, before_tiling, has_tiled_graphs, undo_own, undo_shared};
 
 /// Maximum number of logged messages on budgets that cannot be met.
 const MOST_LOGGED: usize = 64;
@@ -45,7 +46,7 @@ const MOST_LOGGED: usize = 64;
 pub struct Tilings {
     /// Bytes for all of its buffers; `None` if there is no budget.
     budget: Option<Bytes>,
-    known: KnownTilings,
+    known: Cache<KnownTiling>,
     /// Whether it was logged that graphs of nodes that the program lists itself are not tiled.
     has_logged_lists: bool,
     /// Whether it was logged that graphs that share tensors are not tiled.
@@ -55,17 +56,17 @@ pub struct Tilings {
 impl Tilings {
     /// Creates those of a new allocator.
     pub fn new(budget: Option<Bytes>) -> Self {
-        Self { budget, known: KnownTilings::default(), has_logged_lists: false, has_logged_shared: false }
+        Self { budget, known: Cache::new(), has_logged_lists: false, has_logged_shared: false }
     }
 
     /// Forgets the tilings that were found, since later plans are made differently.
     pub fn clear(&mut self) {
-        self.known.clear();
+        self.known = Cache::new();
     }
 
     /// Returns what ggml-alloc needs for the graph that a graph was made of, by buffer.
-    pub fn by_ggml(&self, graph: GraphRef<'_>) -> Option<&[Bytes]> {
-        self.known.by_ggml(graph).filter(|_| is_tiled(graph))
+    pub fn by_ggml(&self, graph: GraphRef<'_>) -> Option<Vec<Bytes>> {
+        self.has_tiled(graph).then(|| before_tiling(graph)).flatten()
     }
 }
 
@@ -75,8 +76,8 @@ pub fn is_tiled(graph: GraphRef<'_>) -> bool {
 }
 
 /// A graph to be tiled.
-struct Found<'g> {
-    known: Arc<KnownTiling>,
+struct Found<'a, 'g> {
+    known: &'a KnownTiling,
     /// Its tensors by id.
     tensors: Vec<TensorRef<'g>>,
 }
@@ -132,9 +133,7 @@ impl Tilings {
             return Err(Refusal::NoMemory { buffer: "context".to_owned(), size: bytes as Bytes });
         }
         // SAFETY: live, as the caller guarantees.
-        unsafe { before.remember(graph) };
-        // SAFETY: live, and read anew.
-        self.known.set_by_ggml(unsafe { GraphRef::new(graph) }, known.by_ggml.as_deref());
+        unsafe { before.remember(graph, known.by_ggml.clone()) };
         Ok(())
     }
 
@@ -153,14 +152,15 @@ impl Tilings {
         unsafe { self.to_tile(planner, graph) }.filter(|given| !is_tiled(*given))?;
         // SAFETY: live, as the caller guarantees.
         let found = unsafe { self.found_for(planner, graph, live, None) }?;
-        let reading = read(planner.runtime, planner.types.types(), live, &Requested::default());
+        let reading = read(planner.runtime, &planner.types.list, live, &Requested::default());
         let requested = Requested::default();
-        let types = planner.types.types();
+        let types = &planner.types.list;
         let mut sizes = |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
         let draft = &found.known.found.draft;
         let own: &mut dyn Sizes =
             &mut |tensor: TensorId, buffer: BufferIndex| draft.alloc_size(&mut sizes, tensor, buffer);
-        plan(&draft.graph, planner.types.specs(), draft.requests(), own, &mut planner.workspace.plan).ok()
+        plan(&draft.graph, &planner.types.specs, draft.requests(), own, Wishes::default(), &mut planner.workspace.plan)
+            .ok()
     }
 
     /// Returns `true` if there is a budget, and tensors were added to the graph to keep it.
@@ -174,7 +174,7 @@ impl Tilings {
     /// `graph` is live with its tensors for `'g`, and no other thread uses them.
     unsafe fn to_tile<'g>(&self, planner: &Planner, graph: NonNull<ggml_cgraph>) -> Option<GraphRef<'g>> {
         // SAFETY: live, as the caller guarantees.
-        let may_be = self.budget.is_some() && planner.types.types().len() == 1 && unsafe { GraphRef::is_whole(graph) };
+        let may_be = self.budget.is_some() && planner.types.list.len() == 1 && unsafe { GraphRef::is_whole(graph) };
         // SAFETY: live, as the caller guarantees.
         may_be.then(|| unsafe { GraphRef::new(graph) })
     }
@@ -190,11 +190,12 @@ impl Tilings {
         graph: NonNull<ggml_cgraph>,
         live: GraphRef<'g>,
         by_ggml: Option<ByGgml<'_>>,
-    ) -> Option<Found<'g>> {
+    ) -> Option<Found<'_, 'g>> {
         let budget = self.budget?;
-        let this =
-            (Fingerprint::of_placed(&planner.runtime.operations, live), planner.retention.current().positions(live));
-        if self.known.is_fitting(&this) {
+        let fingerprint = Fingerprint::of_placed(&planner.runtime.operations, live);
+        let retained = planner.retention.current().positions(live);
+        let is_same = |known: &KnownTiling| known.unchanged.contains(fingerprint) && known.retained == retained;
+        if self.known.select(is_same).is_some() {
             return None;
         }
         if live.nodes.iter().any(|node| node.stays_whole()) {
@@ -208,29 +209,29 @@ impl Tilings {
         }
         // SAFETY: live, as the caller guarantees.
         let capacity = unsafe { GraphRef::capacity(graph) };
-        let mut reading = read(planner.runtime, planner.types.types(), live, &Requested::default());
-        planner.retention.current().retain_in(&mut reading.graph, live);
+        let mut reading = read(planner.runtime, &planner.types.list, live, &Requested::default());
+        retain_at(&retained, &mut reading.graph);
         let subject = subject_of(planner.runtime, &reading);
-        let known = match self.known.of(&subject, capacity) {
-            Some(known) => known,
-            None => {
-                let requested = Requested::default();
-                let buffers = requested.of_all(&reading.graph);
-                let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
-                let types = planner.types.types();
-                let mut sizes =
-                    |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
-                let limits = (budget, capacity);
-                // Graphs that cannot be planned are refused when they are planned.
-                let found = search(&subject, planner.types.specs(), requests, &mut sizes, limits).ok()?;
-                let by_ggml = by_ggml.filter(|_| !found.tiled.is_empty());
-                let by_ggml = by_ggml.and_then(|by_ggml| by_ggml(planner, live, &reading));
-                log_tiling(planner.runtime, &found, budget, capacity);
-                self.known.add(KnownTiling { subject, capacity, found, by_ggml })
-            }
-        };
+        let is_equal = |known: &KnownTiling| known.capacity == capacity && known.subject == subject;
+        if self.known.select(is_equal).is_none() {
+            let requested = Requested::default();
+            let buffers = requested.of_all(&reading.graph);
+            let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
+            let types = &planner.types.list;
+            let mut sizes =
+                |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
+            let limits = (budget, capacity);
+            // Graphs that cannot be planned are refused when they are planned.
+            let found = search(&subject, &planner.types.specs, requests, &mut sizes, limits).ok()?;
+            let by_ggml = by_ggml.filter(|_| !found.tiled.is_empty());
+            let by_ggml = by_ggml.and_then(|by_ggml| by_ggml(planner, live, &reading));
+            log_tiling(planner.runtime, &found, budget, capacity);
+            let unchanged = Served::default();
+            self.known.add(KnownTiling { subject, retained, capacity, found, by_ggml, unchanged });
+        }
+        let known = self.known.current_mut()?;
         if !known.found.is_changed {
-            self.known.add_fitting(this);
+            known.unchanged.add(fingerprint);
             return None;
         }
         Some(Found { known, tensors: reading.tensors })

@@ -8,6 +8,7 @@ use crate::ggml::bindings::{ggml_cgraph, ggml_tensor};
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
 use crate::ggml::live::tensor_mut::{TensorMut, mark_changed, mark_stays_whole, unmark};
+use crate::placement::Bytes;
 
 use super::additions::AddedRanges;
 
@@ -104,11 +105,12 @@ impl Before {
         }
     }
 
-    /// Remembers it for the graph that it has become.
+    /// Remembers it for the graph that it has become; `by_ggml` are the bytes that ggml-alloc needs for it, by buffer, where
+    /// they are reported.
     ///
     /// # Safety
     /// `graph` is live with its tensors and those that it had, and no other thread uses them.
-    pub unsafe fn remember(self, graph: NonNull<ggml_cgraph>) {
+    pub unsafe fn remember(self, graph: NonNull<ggml_cgraph>, by_ggml: Option<Vec<Bytes>>) {
         // SAFETY: live, as the caller guarantees.
         let tiled: Vec<Address> = unsafe { GraphRef::new(graph) }.nodes.iter().copied().map(Address::of).collect();
         let changed = self.tensors.into_iter().map(|(tensor, before)| {
@@ -131,7 +133,7 @@ impl Before {
         if known.len() == MOST {
             known.remove(0);
         }
-        known.push(Known { graph: graph.as_ptr().addr(), tiled, replaced, given: self.nodes, changed });
+        known.push(Known { graph: graph.as_ptr().addr(), tiled, replaced, given: self.nodes, changed, by_ggml });
     }
 }
 
@@ -146,6 +148,8 @@ struct Known {
     /// The nodes that it had.
     given: Vec<Address>,
     changed: Vec<Changed>,
+    /// The bytes that ggml-alloc needed for it, by buffer, where they are reported.
+    by_ggml: Option<Vec<Bytes>>,
 }
 
 /// Those of the process, the latest last.
@@ -154,8 +158,12 @@ static KNOWN: Lock<Vec<Known>> = Lock::new(Vec::new());
 impl Known {
     /// Returns `true` if it is this graph, as it was tiled.
     fn is(&self, graph: NonNull<ggml_cgraph>, live: GraphRef<'_>) -> bool {
-        self.graph == graph.as_ptr().addr()
-            && self.tiled.len() == live.nodes.len()
+        self.graph == graph.as_ptr().addr() && self.has_become(live)
+    }
+
+    /// Returns `true` if it is this list of nodes, as it was tiled.
+    fn has_become(&self, live: GraphRef<'_>) -> bool {
+        self.tiled.len() == live.nodes.len()
             && self.tiled.iter().zip(live.nodes).all(|(tiled, &node)| *tiled == Address::of(node))
     }
 
@@ -175,6 +183,12 @@ impl Known {
             }
         }
     }
+}
+
+/// Returns the bytes that ggml-alloc needs for the graph that was tiled and has become `live`, by buffer, if they are
+/// known.
+pub fn before_tiling(live: GraphRef<'_>) -> Option<Vec<Bytes>> {
+    KNOWN.lock().iter().rev().find(|it| it.has_become(live))?.by_ggml.clone()
 }
 
 /// Returns `true` if a graph was tiled that may have to be restored.

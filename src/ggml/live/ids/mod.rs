@@ -274,8 +274,3 @@ impl Overflow {
 fn cells_for(tensors: usize, used: usize) -> usize {
     used.clamp(2 * tensors + 2, 4 * tensors + 4).next_power_of_two()
 }
-
-/// Converts an index to an id.
-pub fn id_of(index: usize) -> TensorId {
-    TensorId::try_from(index).expect("fewer than 2^32 tensors")
-}

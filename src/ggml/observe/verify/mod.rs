@@ -21,7 +21,7 @@ pub use memory_guard::{MemoryGuard, NextCallback};
 pub use placed_graph::verify_graph;
 pub use places::{
     check_not_freed, check_place, check_places, forget_places, note_buffer_allocated, note_buffer_freed,
-    places_are_recorded,
+    places_are_recorded, record_places,
 };
 pub use verifier::{Verifier, Verify};
 

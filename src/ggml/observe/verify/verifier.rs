@@ -75,9 +75,9 @@ pub struct Verifier {
 type VerifiedKey = (Fingerprint, Vec<RetainedAt>);
 
 impl Verifier {
-    /// Creates a verifier that does what `mode` enables.
-    pub fn new(mode: Verify) -> Self {
-        Self { mode, verified: Vec::new(), watched: None }
+    /// Creates a verifier that does what `mode` enables; `None` if that is nothing.
+    pub fn new(mode: Verify) -> Option<Self> {
+        mode.plan.then(|| Self { mode, verified: Vec::new(), watched: None })
     }
 
     /// Forgets all graphs, since their memory is freed.
@@ -87,7 +87,7 @@ impl Verifier {
     }
 
     /// Verifies `graph`, unless it was verified before. Only tensors in buffers for which `is_own` returns `true` are
-    /// checked. What `retention` retains must last. Returns `false` if graphs are not verified.
+    /// checked. What `retention` retains must last.
     ///
     /// # Errors
     /// [`Violation`] if a value would be overwritten.
@@ -97,17 +97,14 @@ impl Verifier {
         graph: GraphRef<'_>,
         retention: &LiveRetention,
         is_own: impl Fn(BufferRef) -> bool,
-    ) -> Result<bool, Violation> {
+    ) -> Result<(), Violation> {
         if self.mode.memory || places_are_recorded() {
             record_places(runtime, graph, &is_own);
-        }
-        if !self.mode.plan {
-            return Ok(false);
         }
         let key = (Fingerprint::of_placed(&runtime.operations, graph), retention.positions(graph));
         let is_watched = self.watched.as_ref().is_some_and(|(watched, _)| *watched == key);
         if self.is_verified(&key) && (is_watched || !self.mode.memory) {
-            return Ok(true);
+            return Ok(());
         }
         let mut placed = PlacedGraph::read(runtime, graph, is_own);
         retain_at(&key.1, &mut placed.graph);
@@ -120,7 +117,7 @@ impl Verifier {
             self.verified.truncate(REMEMBERED - 1);
             self.verified.insert(0, key);
         }
-        Ok(true)
+        Ok(())
     }
 
     fn is_verified(&mut self, key: &VerifiedKey) -> bool {

@@ -1,9 +1,11 @@
 //! Placements of the same size that cost less.
 
+use std::borrow::Cow;
+
 use super::{KernelCosts, Scene};
-use crate::graph::kernels::{DeviceFacts, costs_at, prefer_cheaper};
+use crate::graph::kernels::costs_at;
 use crate::graph::tests::sketch::List;
-use crate::graph::{Device, GraphPlan, Requests, Rules, TensorId};
+use crate::graph::{BufferIndex, Device, Devices, GraphPlan, Requests, Rules, TensorId, Wishes, Workspace, plan};
 use crate::placement::validate;
 use crate::testing::Random;
 
@@ -38,12 +40,21 @@ fn the_cheaper_of_two_placements_of_one_size_is_taken() {
     let mut improved = 0;
     for round in 0..300 {
         let scene = random_scene(&mut random);
-        let mut plan = scene.sketch.plan(Rules::GGML);
-        let (size, before) = (plan.buffers[0].placement.size(), costs(&scene, &plan));
+        let given = scene.sketch.plan(Rules::GGML);
+        let (size, before) = (given.buffers[0].placement.size(), costs(&scene, &given));
         let (leafs, nodes) = (scene.sketch.requests(List::Leafs), scene.sketch.requests(List::Nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let facts = DeviceFacts { desc: &|id| scene.desc(id), nbytes: &|id| scene.nbytes(id) };
-        prefer_cheaper(&mut plan, &scene.sketch.graph(), requests, &|_| Device::Vulkan, facts);
+        let devices = Devices {
+            of: &|_| Device::Vulkan,
+            graph: &|| Cow::Owned(scene.sketch.graph()),
+            desc: &|id| scene.desc(id),
+            nbytes: &|id| scene.nbytes(id),
+        };
+        let wishes = Wishes { devices: Some(&devices), ..Wishes::default() };
+        let mut sizes = |id: TensorId, _: BufferIndex| scene.sketch.drafts[id as usize].size;
+        let (graph, buffers) = (scene.sketch.graph(), scene.sketch.buffers_with(Rules::GGML));
+        let plan = plan(&graph, &buffers, requests, &mut sizes, wishes, &mut Workspace::default());
+        let plan = plan.expect("sizes are small");
         let after = costs(&scene, &plan);
         assert!(after <= before, "{round}: {before:?} became {after:?}");
         assert_eq!(plan.buffers[0].placement.size(), size, "{round}");

@@ -10,7 +10,7 @@ use crate::graph::Effect;
 use crate::graph::order::{Hazards, ReorderEffort, Reordering, reorder};
 use crate::graph::tests::random::{random_sketch_of, retain_some};
 use crate::graph::tests::sketch::{List, Sketch};
-use crate::graph::{BufferIndex, Graph, GraphPlan, Op, Requests, Rules, TensorId, Workspace, plan, simulate};
+use crate::graph::{BufferIndex, Graph, GraphPlan, Op, Requests, Rules, TensorId, Wishes, Workspace, plan, simulate};
 use crate::placement::{Bytes, Problem, Step, lower_bound, validate};
 use crate::testing::Random;
 
@@ -45,8 +45,9 @@ fn plan_in_order(sketch: &Sketch, order: &[Step]) -> GraphPlan {
     let (graph, nodes) = in_order(sketch, order);
     let requests = Requests { leafs: &sketch.requests(List::Leafs), nodes: &nodes };
     let mut sizes = |id: TensorId, _: BufferIndex| sketch.drafts[id as usize].size;
-    let plan = plan(&graph, &sketch.buffers_with(RULES), requests, &mut sizes, &mut Workspace::default())
-        .expect("sizes are small");
+    let plan =
+        plan(&graph, &sketch.buffers_with(RULES), requests, &mut sizes, Wishes::default(), &mut Workspace::default())
+            .expect("sizes are small");
     for (problem, buffer) in plan.problems.iter().zip(&plan.buffers) {
         assert_eq!(validate(problem, &buffer.placement), Ok(()));
     }

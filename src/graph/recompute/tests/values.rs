@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::graph::recompute::Recomputation;
-use crate::graph::{Requests, Rules, TensorId, Workspace, plan, simulate};
+use crate::graph::{Requests, Rules, TensorId, Wishes, Workspace, plan, simulate};
 use crate::placement::{Bytes, Step, validate};
 use crate::testing::Random;
 
@@ -52,9 +52,15 @@ fn assert_needs(case: &Case, found: &Recomputation, rules: Rules) {
     let draft = |id: TensorId| &case.sketch.drafts[edited.origins[id as usize] as usize];
     let requests = Requests { leafs: &case.sketch.requests(List::Leafs), nodes: &found.node_buffers };
     let buffers = case.sketch.buffers_with(rules);
-    let plan =
-        plan(&edited.graph, &buffers, requests, &mut |id: TensorId, _| draft(id).size, &mut Workspace::default())
-            .expect("small sizes");
+    let plan = plan(
+        &edited.graph,
+        &buffers,
+        requests,
+        &mut |id: TensorId, _| draft(id).size,
+        Wishes::default(),
+        &mut Workspace::default(),
+    )
+    .expect("small sizes");
     for (problem, buffer) in plan.problems.iter().zip(&plan.buffers) {
         assert_eq!(validate(problem, &buffer.placement), Ok(()));
     }

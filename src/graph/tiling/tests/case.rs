@@ -2,7 +2,8 @@
 
 use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{
-    BufferIndex, BufferSpec, Flags, Layout, NotChanged, Op, Requests, Rules, TensorId, View, Workspace, plan, simulate,
+    BufferIndex, BufferSpec, Flags, Layout, NotChanged, Op, Requests, Rules, TensorId, View, Wishes, Workspace, plan,
+    simulate,
 };
 use crate::placement::{Bytes, validate};
 use crate::testing::Random;
@@ -167,8 +168,15 @@ impl Case {
         let draft = &found.draft;
         let mut given = |id: TensorId, _: BufferIndex| self.sketch.drafts[id as usize].size;
         let mut sizes = |id: TensorId, buffer: BufferIndex| draft.alloc_size(&mut given, id, buffer);
-        let plan = plan(&draft.graph, &self.buffers(rules), draft.requests(), &mut sizes, &mut Workspace::default())
-            .expect("small sizes");
+        let plan = plan(
+            &draft.graph,
+            &self.buffers(rules),
+            draft.requests(),
+            &mut sizes,
+            Wishes::default(),
+            &mut Workspace::default(),
+        )
+        .expect("small sizes");
         for (problem, buffer) in plan.problems.iter().zip(&plan.buffers) {
             assert_eq!(validate(problem, &buffer.placement), Ok(()));
         }

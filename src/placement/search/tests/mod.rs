@@ -4,9 +4,9 @@ mod randomized;
 
 use std::collections::BTreeSet;
 
-use super::{Effort, Minimum, Outcome, minimize, solve};
+use super::{Minimum, Outcome, minimize, solve};
 use crate::placement::{
-    BestFit, Block, Bytes, Placement, Problem, Step, Strategy, Workspace, choose, lower_bound, validate,
+    BestFit, Block, Bytes, Effort, Placement, Problem, Step, Strategy, Workspace, choose, lower_bound, validate,
 };
 use crate::testing::Random;
 

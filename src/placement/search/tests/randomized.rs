@@ -4,7 +4,8 @@ use super::super::columns::Columns;
 use super::super::randomized::RandomHeuristic;
 use super::super::tree::{RunEnd, Tree};
 use super::{AMPLE, assert_fits, optimum, problem, random_problem};
-use crate::placement::search::{Effort, Minimum, minimize};
+use crate::placement::Effort;
+use crate::placement::search::{Minimum, minimize};
 use crate::placement::{BestFit, Bytes, Problem, Strategy, lower_bound, validate};
 use crate::testing::Random;
 

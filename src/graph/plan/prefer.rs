@@ -1,46 +1,43 @@
 //! The placements of the same size that cost devices least.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use crate::graph::kernels::{Desc, Kernels, costs_at};
 use crate::graph::{BufferIndex, Device, Graph, GraphPlan, Requests, TensorId};
 use crate::placement::{Bytes, placements_within};
-
-use super::nodes::Desc;
-use super::replay::costs_at;
-use super::sequences::Kernels;
 
 /// How many other placements are compared at most.
 const COMPARED: usize = 8;
 
-/// Facts about tensors, besides the graph, that costs depend on.
+/// The devices of the buffers, and what costs on them depend on besides the graph and its addresses.
 #[derive(Clone, Copy)]
-pub struct DeviceFacts<'a> {
+pub struct Devices<'a> {
+    /// Returns the device that computes the nodes of a buffer.
+    pub of: &'a dyn Fn(BufferIndex) -> Device,
+    /// Returns the graph with the layouts of all tensors: planning reads none of constants.
+    pub graph: &'a dyn Fn() -> Cow<'a, Graph>,
     /// Returns ggml's description of a tensor.
     pub desc: Desc<'a>,
     /// Returns the bytes from the first to the last element of a tensor.
     pub nbytes: &'a dyn Fn(TensorId) -> Bytes,
 }
 
-impl fmt::Debug for DeviceFacts<'_> {
+impl fmt::Debug for Devices<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceFacts").finish_non_exhaustive()
+        f.debug_struct("Devices").finish_non_exhaustive()
     }
 }
 
 /// Replaces the placement of each buffer by another one with chunks of the same sizes that costs its device less, if some
-/// strategy finds one; see [`costs_at`]: fewer sequences of nodes that are not fused, then fewer barriers. The layouts of
-/// all tensors are known.
-pub fn prefer_cheaper(
-    plan: &mut GraphPlan,
-    graph: &Graph,
-    requests: Requests<'_>,
-    device: &dyn Fn(BufferIndex) -> Device,
-    DeviceFacts { desc, nbytes }: DeviceFacts<'_>,
-) {
+/// strategy finds one; see [`costs_at`]: fewer sequences of nodes that are not fused, then fewer barriers.
+#[cold]
+pub fn prefer_cheaper(plan: &mut GraphPlan, requests: Requests<'_>, devices: &Devices<'_>) {
+    let graph = (devices.graph)();
     for buffer in (0..).take(plan.buffers.len()) {
-        let on = (buffer, device(buffer), plan.problems[buffer as usize].alignment());
-        if let Some(kernels) = Kernels::find(graph, requests, on, desc) {
-            prefer_cheaper_in(plan, graph, buffer, &kernels, nbytes);
+        let on = (buffer, (devices.of)(buffer), plan.problems[buffer as usize].alignment());
+        if let Some(kernels) = Kernels::find(&graph, requests, on, devices.desc) {
+            prefer_cheaper_in(plan, &graph, buffer, &kernels, devices.nbytes);
         }
     }
 }
