@@ -57,7 +57,7 @@ struct Release {
 fn releases(problem: &Problem) -> Vec<Release> {
     let mut held: Vec<Bytes> = problem.blocks().iter().map(|block| block.size).collect();
     let mut releases = Vec::with_capacity(held.len() + problem.shrinks().len());
-    for tail in problem.list().tails() {
+    for tail in problem.tails() {
         let block = tail.block;
         releases.push(Release { step: tail.free.start, block, from: tail.offset, size: tail.size, is_tail: true });
         held[block as usize] = tail.offset;

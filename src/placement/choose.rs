@@ -75,7 +75,7 @@ impl Choice {
 pub fn choose(problem: &Problem, timeline: Option<Timeline>, effort: Effort, workspace: &mut Workspace) -> Choice {
     match timeline {
         Some(known) => workspace.timeline = known,
-        None => workspace.timeline.compute(problem.list()),
+        None => workspace.timeline.compute(problem),
     }
     let lower_bound = workspace.timeline.lower_bound;
     if problem.max_chunk().is_some_and(|max| lower_bound > max) {

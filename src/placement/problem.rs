@@ -1,7 +1,7 @@
 //! A placement problem: blocks with live ranges, and the buffer that they are placed in; its solution; and the
 //! interface and the effort of what solves it.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 
 /// A size in bytes.
 pub type Bytes = u64;
@@ -83,11 +83,6 @@ impl BlockList {
         Self { blocks: list, shrinks: Vec::new(), total: 0 }
     }
 
-    /// Converts to the blocks.
-    pub fn into_blocks(self) -> Vec<Block> {
-        self.blocks
-    }
-
     /// Adds a block, which is live for at least one step. Blocks are added in the order of their first steps.
     pub fn add(&mut self, block: Block) -> BlockId {
         debug_assert!(block.first_step < block.end_step);
@@ -152,7 +147,7 @@ pub type ChunkId = u32;
 /// The largest number of chunks of a plan, as in ggml-alloc. The last of them has no size limit.
 pub const MAX_CHUNKS: usize = 16;
 
-/// Blocks to be placed in one buffer.
+/// Blocks to be placed in one buffer: a list of blocks with the constraints on their placement.
 #[derive(Clone, Debug)]
 pub struct Problem {
     list: BlockList,
@@ -172,35 +167,9 @@ impl Problem {
         Self { list, alignment, max_chunk }
     }
 
-    /// Adds a block, which is live for at least one step. Blocks are added in the order of their first steps.
-    pub fn add(&mut self, block: Block) -> BlockId {
-        self.list.add(block)
-    }
-
-    /// Shrinks `block` to `size` bytes from `step` on, which is not after its end. Shrinks are added in the order of
-    /// their steps.
-    pub fn shrink(&mut self, block: BlockId, step: Step, size: Bytes) {
-        self.list.shrink(block, step, size);
-    }
-
-    /// Returns the blocks and shrinks without the constraints on their placement.
-    pub fn list(&self) -> &BlockList {
-        &self.list
-    }
-
     /// Converts to the blocks, in the order of their first steps.
     pub fn into_blocks(self) -> Vec<Block> {
-        self.list.into_blocks()
-    }
-
-    /// Returns the blocks, in the order of their first steps.
-    pub fn blocks(&self) -> &[Block] {
-        self.list.blocks()
-    }
-
-    /// Returns the shrinks, in the order of their steps.
-    pub fn shrinks(&self) -> &[Shrink] {
-        self.list.shrinks()
+        self.list.blocks
     }
 
     /// Returns the power of two that every offset is a multiple of.
@@ -212,18 +181,19 @@ impl Problem {
     pub fn max_chunk(&self) -> Option<Bytes> {
         self.max_chunk
     }
+}
 
-    /// Returns the sum of all sizes, or [`Bytes::MAX`] if it overflows.
-    pub fn total(&self) -> Bytes {
-        self.list.total()
+impl Deref for Problem {
+    type Target = BlockList;
+
+    fn deref(&self) -> &BlockList {
+        &self.list
     }
+}
 
-    /// Checks that no offset can overflow.
-    ///
-    /// # Errors
-    /// Returns [`TooLarge`] if the sizes add up to more than half of the address space.
-    pub fn check_total(&self) -> Result<(), TooLarge> {
-        self.list.check_total()
+impl DerefMut for Problem {
+    fn deref_mut(&mut self) -> &mut BlockList {
+        &mut self.list
     }
 }
 

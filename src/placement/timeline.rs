@@ -7,7 +7,7 @@ use super::{Block, BlockId, BlockList, Bytes, Problem, Step};
 
 /// Returns the peak of the memory profile. No placement of these live ranges is smaller.
 ///
-/// Expects a problem that [`Problem::check_total`] accepts.
+/// Expects blocks that [`BlockList::check_total`] accepts.
 pub fn lower_bound(problem: &Problem) -> Bytes {
     Timeline::of(problem).lower_bound
 }
@@ -34,13 +34,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Computes the timeline of a problem that [`Problem::check_total`] accepts.
-    pub fn of(problem: &Problem) -> Self {
-        Self::of_blocks(problem.list())
-    }
-
     /// Computes the timeline of blocks that [`BlockList::check_total`] accepts.
-    pub fn of_blocks(list: &BlockList) -> Self {
+    pub fn of(list: &BlockList) -> Self {
         let mut timeline = Self::default();
         timeline.compute(list);
         timeline
@@ -129,7 +124,7 @@ pub struct MemoryProfile {
 }
 
 impl MemoryProfile {
-    /// Computes the memory profile of a problem that [`Problem::check_total`] accepts.
+    /// Computes the memory profile of blocks that [`BlockList::check_total`] accepts.
     pub fn of(problem: &Problem) -> Self {
         let blocks = problem.blocks();
         let steps = blocks.iter().map(|block| block.end_step as usize).max().unwrap_or(0);
@@ -137,7 +132,7 @@ impl MemoryProfile {
             sum_of_ranges(steps + 1, blocks.iter().map(move |block| (step(block) as usize..steps + 1, block.size)))
         };
         let (started, ended) = (since(|block| block.first_step + 1), since(|block| block.end_step));
-        let freed = problem.list().tails().map(|tail| (tail.free.start as usize..tail.free.end as usize, tail.size));
+        let freed = problem.tails().map(|tail| (tail.free.start as usize..tail.free.end as usize, tail.size));
         let freed = sum_of_ranges(steps, freed);
         let live = (0..steps).map(|step| started[step + 1] - ended[step] - freed[step]).collect();
         Self { live, started, ended }

@@ -119,14 +119,14 @@ impl BufferType {
     /// host memory too, so the device decides; ggml's own host memory, though, has none. Buffer types of a CPU device
     /// that are not host memory have their own kernels.
     pub fn belongs_to_cpu(self) -> bool {
-        let Functions { ggml_backend_buft_get_device, ggml_backend_dev_type, .. } = self.functions();
-        let (Some(get_device), Some(dev_type)) = (ggml_backend_buft_get_device, ggml_backend_dev_type) else {
-            return self.is_host();
-        };
-        // SAFETY: a live buffer type.
-        let device = unsafe { get_device(self.as_ptr()) };
-        // SAFETY: a device of this ggml.
-        self.is_host() && (device.is_null() || unsafe { dev_type(device) == DEVICE_CPU })
+        self.is_host() && self.kind_of_device().is_none_or(|kind| kind == DEVICE_CPU)
+    }
+
+    /// Returns ggml's number for the kind of the device, if there is one and ggml tells.
+    fn kind_of_device(self) -> Option<u32> {
+        let (device, kind) = (self.device_of_type(), self.functions().ggml_backend_dev_type?);
+        // SAFETY: not null, so a device of this ggml.
+        (!device.is_null()).then(|| unsafe { kind(device) })
     }
 
     /// Returns `true` for a type that combines several others. In an old ggml it places all tensors of a context
@@ -138,14 +138,7 @@ impl BufferType {
 
     /// Returns `true` if the type has to place tensors itself, since its buffers have no addresses.
     pub fn places_tensors_itself(self) -> bool {
-        let Functions { ggml_backend_buft_get_device, ggml_backend_dev_type, .. } = self.functions();
-        let (Some(get_device), Some(dev_type)) = (ggml_backend_buft_get_device, ggml_backend_dev_type) else {
-            return self.is_meta();
-        };
-        // SAFETY: a live buffer type.
-        let device = unsafe { get_device(self.as_ptr()) };
-        // SAFETY: a device of this ggml.
-        self.is_meta() || (!device.is_null() && unsafe { dev_type(device) == DEVICE_META })
+        self.is_meta() || self.kind_of_device() == Some(DEVICE_META)
     }
 
     /// Returns `true` if the CPU can read it.
@@ -183,15 +176,11 @@ impl BufferType {
         // SAFETY: a live buffer type.
         let buffer = unsafe { (self.functions().ggml_backend_buft_alloc_buffer)(self.as_ptr(), size) };
         let buffer = NonNull::new(buffer)?;
-        // SAFETY: a live buffer.
-        let base = unsafe { (self.functions().ggml_backend_buffer_get_base)(buffer.as_ptr()) };
-        // SAFETY: a live buffer.
-        let held = unsafe { (self.functions().ggml_backend_buffer_get_size)(buffer.as_ptr()) as Bytes };
         // SAFETY: lives until `note_freed` or `note_given`.
         let reference = unsafe { BufferRef::from_non_null(buffer) };
+        let (base, held) = self.runtime.extent(reference);
         note_allocated(OwnedBuffer { runtime: self.runtime, buffer: reference, asked: size as Bytes });
-        let size = held;
-        Some(Buffer { runtime: self.runtime, buffer, base: base.cast(), size })
+        Some(Buffer { runtime: self.runtime, buffer, base, size: held })
     }
 }
 
@@ -232,9 +221,7 @@ impl Buffer {
     pub unsafe fn filled(runtime: &'static Runtime, buffer: *mut ggml_backend_buffer) -> Option<Self> {
         let buffer = NonNull::new(buffer)?;
         let filled = Self { runtime, buffer, base: std::ptr::null_mut(), size: 0 };
-        // SAFETY: a live buffer.
-        let asked = unsafe { (runtime.functions.ggml_backend_buffer_get_size)(buffer.as_ptr()) as Bytes };
-        note_allocated(OwnedBuffer { runtime, buffer: filled.reference(), asked });
+        note_allocated(OwnedBuffer { runtime, buffer: filled.reference(), asked: runtime.size(filled.reference()) });
         Some(filled)
     }
 

@@ -4,13 +4,13 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::ggml::{Ggml, NoGgml, Server};
 use crate::ggml::bindings::ggml_backend_buffer_type;
 use crate::ggml::linking::caller::caller;
 use crate::ggml::linking::loaded::function_at;
 use crate::ggml::linking::original::{Original, ggml_gallocr};
+use crate::ggml::live::lock::Lock;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::process::registry::{ggml_behind_call, ggml_of_caller, ggml_of_type};
 use crate::ggml::version::SIGNATURE;
@@ -38,27 +38,23 @@ pub fn forwarding_to() -> Option<&'static Ggml> {
 }
 
 /// The allocators that ggml's own functions have created for forwarded calls, by address.
-static GALLOCS: Mutex<BTreeMap<usize, &'static Ggml>> = Mutex::new(BTreeMap::new());
-
-fn gallocs() -> MutexGuard<'static, BTreeMap<usize, &'static Ggml>> {
-    GALLOCS.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static GALLOCS: Lock<BTreeMap<usize, &'static Ggml>> = Lock::new(BTreeMap::new());
 
 /// Records that the functions of this ggml have created `galloc`.
 pub fn register_forwarded(ggml: &'static Ggml, galloc: *mut ggml_gallocr) {
     if !galloc.is_null() {
-        gallocs().insert(galloc.addr(), ggml);
+        GALLOCS.lock().insert(galloc.addr(), ggml);
     }
 }
 
 /// Removes `galloc`, which is about to be freed.
 pub fn unregister_forwarded(galloc: *mut ggml_gallocr) {
-    gallocs().remove(&galloc.addr());
+    GALLOCS.lock().remove(&galloc.addr());
 }
 
 /// Returns `true` if a forwarded call has created `galloc`.
 pub fn is_forwarded(galloc: NonNull<ggml_gallocr>) -> bool {
-    gallocs().contains_key(&galloc.addr().get())
+    GALLOCS.lock().contains_key(&galloc.addr().get())
 }
 
 /// Returns the ggml whose own functions have created `galloc`, or that of the caller if the call bypassed lastuse.
@@ -66,7 +62,7 @@ pub fn is_forwarded(galloc: NonNull<ggml_gallocr>) -> bool {
 /// # Errors
 /// [`NoGgml`].
 pub fn ggml_of_galloc(galloc: NonNull<ggml_gallocr>) -> Result<&'static Ggml, NoGgml> {
-    let known = gallocs().get(&galloc.addr().get()).copied();
+    let known = GALLOCS.lock().get(&galloc.addr().get()).copied();
     known.map_or_else(ggml_of_caller, Ok)
 }
 

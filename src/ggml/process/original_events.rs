@@ -2,11 +2,11 @@
 //! each call.
 
 use std::ffi::{CStr, c_int};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::ggml::{Ggml, Server};
 use crate::ggml::bindings::ggml_backend_buffer_type;
 use crate::ggml::linking::original::ggml_gallocr;
+use crate::ggml::live::lock::Lock;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::observe::statistics::next_number;
 use crate::placement::Bytes;
@@ -25,7 +25,7 @@ struct Watched {
     sizes: Vec<Bytes>,
 }
 
-static WATCHED: Mutex<Vec<Watched>> = Mutex::new(Vec::new());
+static WATCHED: Lock<Vec<Watched>> = Lock::new(Vec::new());
 
 /// Reports that `galloc` was created for buffer types. If one of ggml's functions creates it through another one, both
 /// report it, and the first report counts.
@@ -39,7 +39,7 @@ pub unsafe fn report_new(
     count: c_int,
 ) {
     let Some(events) = events_of(ggml).filter(|_| !galloc.is_null()) else { return };
-    let mut watched = watched();
+    let mut watched = WATCHED.lock();
     if watched.iter().any(|known| known.address == galloc.addr()) {
         return;
     }
@@ -61,7 +61,7 @@ pub unsafe fn report_new(
 /// `galloc` is live.
 pub unsafe fn report_buffers(ggml: &Ggml, galloc: *mut ggml_gallocr, graph: Option<GraphRef<'_>>) {
     let (Some(events), Some(original)) = (events_of(ggml), ggml.original) else { return };
-    let mut watched = watched();
+    let mut watched = WATCHED.lock();
     let Some(known) = watched.iter_mut().find(|known| known.address == galloc.addr()) else { return };
     let ids = (0..).take(known.names.len());
     // SAFETY: a live allocator, which has these ids.
@@ -82,7 +82,7 @@ pub unsafe fn report_buffers(ggml: &Ggml, galloc: *mut ggml_gallocr, graph: Opti
 /// Reports that `galloc` is about to be freed.
 pub fn report_free(ggml: &Ggml, galloc: *mut ggml_gallocr) {
     let Some(events) = events_of(ggml) else { return };
-    let mut watched = watched();
+    let mut watched = WATCHED.lock();
     let Some(at) = watched.iter().position(|known| known.address == galloc.addr()) else { return };
     events.write_free(watched.swap_remove(at).number);
 }
@@ -97,10 +97,6 @@ unsafe fn name(events: &Events, buffer_type: *mut ggml_backend_buffer_type) -> S
     let name = unsafe { (events.functions().ggml_backend_buft_name)(buffer_type) };
     // SAFETY: names end in NUL.
     unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
-}
-
-fn watched() -> MutexGuard<'static, Vec<Watched>> {
-    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the report if ggml's own allocators serve.

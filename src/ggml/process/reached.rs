@@ -1,12 +1,12 @@
 //! Checks whether calls of ggml's allocator reach lastuse.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::ggml::linking::caller::caller;
 use crate::ggml::linking::calls::{Calls, address_in, is_first_globally, is_needed};
 use crate::ggml::linking::loaded::{Library, Object, load_count};
 use crate::ggml::linking::owner::defines_ggml;
+use crate::ggml::live::lock::Lock;
 use crate::report::reach::Binding;
 
 /// True after a call that creates an allocator has reached lastuse. A program can look the function up by itself.
@@ -30,12 +30,12 @@ pub fn is_reached() -> bool {
 
 /// Returns why no call of ggml's allocator reaches lastuse; `None` if some do.
 pub fn why_not_reached() -> Option<String> {
-    static LATEST: Mutex<Option<(u64, Option<String>)>> = Mutex::new(None);
+    static LATEST: Lock<Option<(u64, Option<String>)>> = Lock::new(None);
     if WAS_REACHED.load(Ordering::Relaxed) {
         return None;
     }
     let loaded = load_count();
-    let latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let latest = LATEST.lock().clone();
     if let Some((_, why)) = latest.filter(|(count, _)| *count == loaded) {
         return why;
     }
@@ -43,7 +43,7 @@ pub fn why_not_reached() -> Option<String> {
     if !is_final {
         return why;
     }
-    *LATEST.lock().unwrap_or_else(PoisonError::into_inner) = Some((loaded, why.clone()));
+    *LATEST.lock() = Some((loaded, why.clone()));
     why
 }
 

@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::str::FromStr;
-use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use crate::ggml::environment::{Switch, is_path, means_off, value_of};
+use crate::ggml::live::lock::{Lock, Locked};
 use crate::ggml::live::recycled::{Limit, set_limit};
 use crate::ggml::log::log_error;
 use crate::ggml::observe::accounting::recorder;
@@ -161,14 +162,14 @@ pub fn read_environment() {
 }
 
 /// The settings of new allocators, which start as the environment sets them.
-fn of_allocators() -> MutexGuard<'static, Settings> {
-    static OF_ALLOCATORS: OnceLock<Mutex<Settings>> = OnceLock::new();
+fn of_allocators() -> Locked<Settings> {
+    static OF_ALLOCATORS: OnceLock<Lock<Settings>> = OnceLock::new();
     let settings = OF_ALLOCATORS.get_or_init(|| {
         let mut settings = Settings::default();
         from_environment(|setting, value| settings.set(setting.key, value).map(|_| ()));
-        Mutex::new(settings)
+        Lock::new(settings)
     });
-    settings.lock().unwrap_or_else(PoisonError::into_inner)
+    settings.lock()
 }
 
 fn from_environment(mut set: impl FnMut(&Setting, &OsStr) -> Result<(), String>) {

@@ -53,7 +53,7 @@ struct Profile {
 
 impl Profile {
     fn of(list: &BlockList) -> Self {
-        let timeline = Timeline::of_blocks(list);
+        let timeline = Timeline::of(list);
         let is_peak = |(block, load): (usize, &Bytes)| (*load == timeline.lower_bound).then_some(block);
         Self { peaks: timeline.live_bytes.iter().enumerate().filter_map(is_peak).collect(), timeline }
     }

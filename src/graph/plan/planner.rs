@@ -213,7 +213,7 @@ fn place(
 
 /// Returns `true` if a plan for these live ranges may be smaller than `plan`, or in fewer chunks, in some buffer.
 fn may_be_smaller(live_ranges: &LiveRanges, plan: &GraphPlan) -> bool {
-    let bound = |blocks| Timeline::of_blocks(blocks).lower_bound;
+    let bound = |blocks| Timeline::of(blocks).lower_bound;
     let mut buffers = live_ranges.blocks.iter().zip(&plan.buffers);
     buffers.any(|(blocks, plan)| plan.placement.chunks.len() > 1 || bound(blocks) < plan.placement.size())
 }

@@ -9,7 +9,7 @@
 //! ```
 
 use super::partial_placement::PartialPlacement;
-use super::state::DONE;
+use super::state::{DONE, Of};
 
 /// A range of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Corner {
     /// Returns the bars that may rest on the floor at the edge; among equal bars only the first.
     pub fn bars<'b>(self, partial: &'b PartialPlacement<'_>) -> impl Iterator<Item = u32> + 'b {
         let columns = partial.columns;
-        let floor = partial.state.skyline(self.edge());
+        let floor = partial.state.get(Of::Skyline, self.edge());
         let (left, right): (_, &[u32]) = match self.side {
             ValleySide::Left => (columns.starting(self.valley.start), &[]),
             ValleySide::Right => (0..0, columns.ending(self.valley.end)),
@@ -73,21 +73,21 @@ impl Corner {
 
     /// Returns `true` if there is enough slack to leave the strip at the edge empty. Adds to `work`.
     pub fn may_be_left(self, partial: &PartialPlacement<'_>, work: &mut u64) -> bool {
-        if partial.state.slack(self.edge()) == 0 {
+        if partial.state.get(Of::Slack, self.edge()) == 0 {
             return false;
         }
         let (start, heights) = self.strip(partial);
         *work += u64::from(self.valley.end - self.valley.start);
         (start..).zip(heights).all(|(column, height)| {
             *work += partial.columns.covering(column).len() as u64;
-            height == DONE || height - partial.state.skyline(column) <= partial.state.slack(column)
+            height == DONE || height - partial.state.get(Of::Skyline, column) <= partial.state.get(Of::Slack, column)
         })
     }
 
     /// Returns the first column of the strip at the edge, and the height up to which each of its columns stays empty if
     /// no bar is placed on the floor there.
     pub fn strip(self, partial: &PartialPlacement<'_>) -> (u32, Vec<u64>) {
-        let floor = partial.state.skyline(self.edge());
+        let floor = partial.state.get(Of::Skyline, self.edge());
         let support = self.supports(partial, floor);
         let length = (0..).zip(&support).find(|&(_, &height)| height < NO_SUPPORT).map(|(distance, _)| distance);
         let length = length.unwrap_or(self.valley.end - self.valley.start);
@@ -135,9 +135,9 @@ pub fn for_each_corner(partial: &PartialPlacement<'_>, part: ColumnRange, mut vi
     let mut start = part.start;
     let mut before = DONE;
     while start < part.end {
-        let floor = partial.state.skyline(start);
-        let end = (start..part.end).find(|&column| partial.state.skyline(column) != floor).unwrap_or(part.end);
-        let after = if end < part.end { partial.state.skyline(end) } else { DONE };
+        let floor = partial.state.get(Of::Skyline, start);
+        let end = (start..part.end).find(|&column| partial.state.get(Of::Skyline, column) != floor).unwrap_or(part.end);
+        let after = if end < part.end { partial.state.get(Of::Skyline, end) } else { DONE };
         if before > floor && after > floor {
             let valley = ColumnRange { start, end };
             if visit(Corner { valley, side: ValleySide::Left }) || visit(Corner { valley, side: ValleySide::Right }) {

@@ -3,7 +3,7 @@
 use super::columns::Columns;
 use super::corners::ColumnRange;
 use super::partial_placement::PartialPlacement;
-use super::state::{DONE, next_random};
+use super::state::{DONE, Of, next_random};
 
 /// A hash of a state of a part: its unplaced bars, and the free height of each column.
 pub type StateHash = u128;
@@ -35,9 +35,9 @@ impl NoGoods {
         let (start, end) = (&self.keys[part.start as usize], &self.keys[part.end as usize]);
         let mut sums = [start[0] ^ end[1], start[2] ^ end[3]].map(u128::from);
         for column in part.start..part.end {
-            let skyline = partial.state.skyline(column);
-            let height = if skyline == DONE { DONE } else { partial.state.ceiling(column) - skyline };
-            let unplaced = partial.state.unplaced_key(column);
+            let skyline = partial.state.get(Of::Skyline, column);
+            let height = if skyline == DONE { DONE } else { partial.state.get(Of::Ceiling, column) - skyline };
+            let unplaced = partial.state.get(Of::Unplaced, column);
             let [a, b, c, d] = self.keys[column as usize];
             sums[0] = sums[0].wrapping_add(product(height.wrapping_add(a), unplaced.wrapping_add(b)));
             sums[1] = sums[1].wrapping_add(product(height.wrapping_add(c), unplaced.wrapping_add(d)));

@@ -2,7 +2,7 @@
 //! and the skyline rises over space that no bar can use.
 
 use super::columns::Columns;
-use super::state::{DONE, SearchState};
+use super::state::{DONE, Of, SearchState};
 
 /// A column has less slack than must stay empty: the partial placement cannot be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +46,8 @@ impl<'c> PartialPlacement<'c> {
         self.offsets[id as usize] = floor;
         self.state.mark_placed(self.columns, id);
         for column in bar.left..bar.right {
-            debug_assert_eq!(self.state.skyline(column), floor);
-            self.state.set_skyline(column, floor + bar.height);
+            debug_assert_eq!(self.state.get(Of::Skyline, column), floor);
+            self.state.set(Of::Skyline, column, floor + bar.height);
             self.enqueue(column);
         }
         self.risen.push((bar.left, bar.right, floor + bar.height));
@@ -57,12 +57,12 @@ impl<'c> PartialPlacement<'c> {
     /// Places a bar below the ceiling, which has one height above it.
     pub fn place_at_ceiling(&mut self, id: u32) -> Result<(), Conflict> {
         let bar = self.columns.bars[id as usize];
-        let ceiling = self.state.ceiling(bar.left) - bar.height;
+        let ceiling = self.state.get(Of::Ceiling, bar.left) - bar.height;
         self.offsets[id as usize] = ceiling;
         self.state.mark_placed(self.columns, id);
         for column in bar.left..bar.right {
-            self.state.set_ceiling(column, ceiling);
-            if self.state.watch(column) == u64::from(id) {
+            self.state.set(Of::Ceiling, column, ceiling);
+            if self.state.get(Of::Watch, column) == u64::from(id) {
                 self.enqueue(column);
             }
         }
@@ -85,17 +85,17 @@ impl<'c> PartialPlacement<'c> {
     }
 
     fn raise(&mut self, column: u32, height: u64) -> Result<(), Conflict> {
-        let skyline = self.state.skyline(column);
+        let skyline = self.state.get(Of::Skyline, column);
         if height == DONE {
-            self.state.set_skyline(column, DONE);
+            self.state.set(Of::Skyline, column, DONE);
         } else if height > skyline {
-            let slack = self.state.slack(column);
+            let slack = self.state.get(Of::Slack, column);
             if slack < height - skyline {
                 self.clear_queues();
                 return Err(Conflict { column });
             }
-            self.state.set_slack(column, slack - (height - skyline));
-            self.state.set_skyline(column, height);
+            self.state.set(Of::Slack, column, slack - (height - skyline));
+            self.state.set(Of::Skyline, column, height);
             self.risen.push((column, column + 1, height));
         }
         Ok(())
@@ -128,7 +128,7 @@ impl<'c> PartialPlacement<'c> {
                 let bar = columns.bars[id as usize];
                 self.work += u64::from(bar.right - bar.left);
                 for column in bar.left..bar.right {
-                    if self.state.watch(column) == u64::from(id) {
+                    if self.state.get(Of::Watch, column) == u64::from(id) {
                         self.enqueue(column);
                     }
                 }
@@ -138,7 +138,7 @@ impl<'c> PartialPlacement<'c> {
 
     /// Returns the least offset of the unplaced bars of a column, up to which it stays empty, and watches that bar.
     fn lowest_bar(&mut self, column: u32) -> u64 {
-        let skyline = self.state.skyline(column);
+        let skyline = self.state.get(Of::Skyline, column);
         let mut lowest = DONE;
         let mut watch = 0;
         for &id in self.columns.covering(column) {
@@ -152,7 +152,7 @@ impl<'c> PartialPlacement<'c> {
                 }
             }
         }
-        self.state.set_watch(column, u64::from(watch));
+        self.state.set(Of::Watch, column, u64::from(watch));
         lowest
     }
 

@@ -6,7 +6,7 @@ use super::heuristics::Heuristic;
 use super::no_goods::{NoGoods, StateHash};
 use super::partial_placement::{Conflict, PartialPlacement};
 use super::randomized::RandomHeuristic;
-use super::state::DONE;
+use super::state::{DONE, Of};
 use super::weights::{Weighting, Weights};
 
 /// A range of columns to be filled.
@@ -163,7 +163,7 @@ impl<'c> Tree<'c> {
             let moves = bars + u64::from(leave);
             work += 4 + bars;
             let edge = corner.edge();
-            let slack = partial.state.slack(edge);
+            let slack = partial.state.get(Of::Slack, edge);
             let cost = match &self.random {
                 Some(random) => random.cost(bars, leave, slack, weights.distance_to_last_conflict(edge)),
                 None => weights.cost(bars, leave, edge),
@@ -269,14 +269,14 @@ impl<'c> Tree<'c> {
 
     /// Returns the part that starts at `start`.
     fn part(&mut self, start: u32, end: u32) -> ColumnRange {
-        let border = (start + 1..end).find(|&column| self.partial.state.crossing(column) == 0);
+        let border = (start + 1..end).find(|&column| self.partial.state.get(Of::Crossing, column) == 0);
         let part = ColumnRange { start, end: border.unwrap_or(end) };
         self.partial.work += u64::from(part.end - part.start);
         part
     }
 
     fn is_full(&self, part: ColumnRange) -> bool {
-        (part.start..part.end).all(|column| self.partial.state.skyline(column) == DONE)
+        (part.start..part.end).all(|column| self.partial.state.get(Of::Skyline, column) == DONE)
     }
 
     /// Places the bars that are as wide as a part at its ceiling, where they cost only their height. Returns `true` if
