@@ -4,6 +4,7 @@ use crate::placement::Step;
 
 use super::def_use::DefUse;
 use super::layouts::{Layout, LayoutId, LayoutRef, Layouts, UNKNOWN};
+use super::lists::Lists;
 use super::retention::Retention;
 use super::rules::Rules;
 use super::tensor::{Flags, Tensor, TensorId, View};
@@ -297,6 +298,16 @@ impl Graph {
             counts[source as usize] += 1;
         }
         counts
+    }
+
+    /// Returns, by tensor, the nodes that have it as a source, each once; a node that is its own source is not its user.
+    pub fn users(&self) -> Lists<TensorId> {
+        let uses = self.nodes.iter().flat_map(|&node| {
+            let sources = self.sources(node);
+            let once = move |&(slot, source): &(usize, &TensorId)| *source != node && !sources[..slot].contains(source);
+            sources.iter().enumerate().filter(once).map(move |(_, &source)| (source, node))
+        });
+        Lists::collect(self.tensors.len(), uses)
     }
 
     /// Returns, by tensor, the first step that computes it.

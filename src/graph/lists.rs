@@ -37,13 +37,35 @@ impl<T: Copy + Default> Lists<T> {
     /// Adds a list.
     pub fn push(&mut self, list: &[T]) {
         self.values.extend_from_slice(list);
+        self.end();
+    }
+
+    /// Adds a value to the next list, that after the last one.
+    pub fn add(&mut self, value: T) {
+        self.values.push(value);
+    }
+
+    /// Returns the values that were added to the next list so far.
+    pub fn open(&mut self) -> &mut [T] {
+        let start = self.ends.last().map_or(0, |&end| end as usize);
+        &mut self.values[start..]
+    }
+
+    /// Ends the next list, and returns it.
+    pub fn end(&mut self) -> &[T] {
         self.ends.push(u32::try_from(self.values.len()).expect("fewer than 2^32 values"));
+        self.of(u32::try_from(self.ends.len() - 1).expect("fewer than 2^32 lists"))
     }
 
     /// Removes the last list.
     pub fn pop(&mut self) {
         self.ends.pop();
         self.values.truncate(self.ends.last().map_or(0, |&end| end as usize));
+    }
+
+    /// Returns the values of all lists, in the order of their indices.
+    pub fn values(&self) -> &[T] {
+        &self.values
     }
 
     /// Returns how many lists there are.

@@ -301,21 +301,13 @@ impl Snapshot {
         limits: TilingLimits,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<TiledGraph, NotChanged> {
-        let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
         let kinds: Vec<TileKind> = self.graph.tensors().iter().map(|tensor| tensor.op.tiles()).collect();
-        let nbytes: Vec<Bytes> = self.tensors.iter().map(|tensor| tensor.nbytes).collect();
-        let none = vec![false; self.tensors.len()];
+        let infos = (0..).zip(&kinds).zip(&self.tensors);
+        let known = infos.map(|((id, &kind), info)| Known::of_given(id, kind, info.nbytes)).collect();
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let subject = tiling::Subject {
-            graph: self.graph.clone(),
-            detached: tiling::detached(&self.graph, &kinds),
-            same_memory: roots,
-            kinds,
-            nbytes,
-            kept: none.clone(),
-            unsliced: none,
-        };
+        let detached = tiling::detached(&self.graph, &kinds);
+        let subject = tiling::Subject { graph: self.graph.clone(), detached, known };
         let mut sizes = |id, buffer| self.size(id, buffer);
         let found = tiling::tile(&subject, buffers, requests, &mut sizes, limits, progress)?;
         if found.is_changed {

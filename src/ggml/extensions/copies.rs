@@ -1,7 +1,7 @@
 //! Removes needless copies from a live graph.
 
-use crate::graph::copies::{CopyTarget, Facts, Found, Freedom, Storage, find};
-use crate::graph::{BufferIndex, Edited, Graph, Op, Requests, Sizes, Strides, TensorId, Workspace, live_ranges};
+use crate::graph::copies::{CopyTarget, Facts, Found, Freedom, Known, Storage, find};
+use crate::graph::{BufferIndex, Edited, Graph, Op, Requests, Sizes, TensorId, Workspace, live_ranges};
 use crate::placement::{Bytes, lower_bound};
 
 use crate::ggml::extensions::apply::{LiveEdit, LiveOrigin};
@@ -27,21 +27,17 @@ pub fn remove_copies(runtime: &'static Runtime, graph: GraphRef<'_>, buffer_type
 
 fn find_copies(given: &GivenGraph<'_>) -> Found {
     let (runtime, reading) = (given.runtime, &given.reading);
-    let known = TensorFacts::of(runtime, reading);
     if reading.graph.tensors().iter().all(|tensor| tensor.op.copies().is_none()) {
         return Found::default();
     }
-    let aliases = given.same_memory();
+    let (tensors, aliases) = (known(runtime, reading), given.same_memory());
     let runs_at = |node: TensorId, place: TensorId| {
         let [node, place] = [node, place].map(|id| reading.tensors[id as usize]);
         runs_at(runtime, node, place)
     };
     let facts = Facts {
-        writes: &known.writes,
-        memory: &known.memory,
+        tensors: &tensors,
         same_memory: &aliases,
-        has_slot: &known.has_slot,
-        fused: &known.fused,
         target: target(given.buffer_type),
         alignment: given.alignment(),
         runs_at: &runs_at,
@@ -49,7 +45,7 @@ fn find_copies(given: &GivenGraph<'_>) -> Found {
     let mut before = None;
     for freedom in [Freedom::LiveRanges, Freedom::Owners] {
         let found = find(&reading.graph, facts, freedom);
-        let is_planned = |copy: &TensorId| known.memory[reading.graph.root(*copy) as usize] == Storage::Planned;
+        let is_planned = |copy: &TensorId| tensors[reading.graph.root(*copy) as usize].memory == Storage::Planned;
         let Some(edit) = found.edit.as_ref().filter(|_| found.removed.iter().any(is_planned)) else { return found };
         let old_peak = *before.get_or_insert_with(|| peak_bytes(given, &reading.graph, |id| id));
         let Edited { graph, origins, .. } = edit.clone().finish();
@@ -76,26 +72,17 @@ fn runs_at(runtime: &'static Runtime, node: TensorRef<'_>, place: TensorRef<'_>)
     if there.belongs_to_cpu() { types.all(BufferType::belongs_to_cpu) } else { types.all(|it| it == there) }
 }
 
-/// Facts about each tensor of a graph by itself, by id.
-struct TensorFacts {
-    writes: Vec<Strides>,
-    memory: Vec<Storage>,
-    has_slot: Vec<bool>,
-    fused: Vec<u8>,
-}
-
-impl TensorFacts {
-    fn of(runtime: &'static Runtime, reading: &ReadGraph<'_>) -> Self {
-        let (tensors, operations) = (&reading.tensors, &runtime.operations);
-        let is_norm = |source: TensorRef<'_>| operations.op(source.op()) == Op::RmsNorm;
-        let is_fused = |tensor: TensorRef<'_>| operations.op(tensor.op()) == Op::Mul && tensor.sources().any(is_norm);
-        Self {
-            writes: tensors.iter().map(|&tensor| writes(runtime, tensor)).collect(),
-            memory: tensors.iter().map(|&tensor| memory(runtime, tensor)).collect(),
-            has_slot: tensors.iter().map(|tensor| tensor.source(ORDERED_OUTPUT_SLOT).is_none()).collect(),
-            fused: tensors.iter().map(|&tensor| u8::from(is_fused(tensor))).collect(),
-        }
-    }
+/// Returns what is known of each tensor of a graph, by id.
+fn known(runtime: &'static Runtime, reading: &ReadGraph<'_>) -> Vec<Known> {
+    let operations = &runtime.operations;
+    let is_norm = |source: TensorRef<'_>| operations.op(source.op()) == Op::RmsNorm;
+    let known = |&tensor: &TensorRef<'_>| Known {
+        writes: writes(runtime, tensor),
+        memory: memory(runtime, tensor),
+        has_slot: tensor.source(ORDERED_OUTPUT_SLOT).is_none(),
+        fused: u8::from(operations.op(tensor.op()) == Op::Mul && tensor.sources().any(is_norm)),
+    };
+    reading.tensors.iter().map(known).collect()
 }
 
 fn memory(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Storage {

@@ -80,7 +80,7 @@ fn search(
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<TiledGraph, NotFitted<TiledGraph>> {
     let mut subject = subject_of(given.runtime, &given.reading);
-    subject.kept.iter_mut().zip(given.kept(request.retained)?).for_each(|(kept, is_given)| *kept |= is_given);
+    subject.known.iter_mut().zip(given.kept(request.retained)?).for_each(|(known, is_given)| known.kept |= is_given);
     let (specs, mut sizes) = ([given.spec()], given.sizes());
     tile(&subject, &specs, given.requests(), &mut sizes, request.limits, progress).map_err(NotFitted::Graph)
 }
@@ -144,15 +144,13 @@ pub fn subject_of(runtime: &Runtime, reading: &ReadGraph<'_>) -> Subject {
     // Kernels for weights in such memory are not known, nor are bits of their tiles.
     let reads_unsliced = |id: TensorId| graph.sources(id).iter().any(|&it| unsliced[graph.root(it) as usize]);
     let kinds: Vec<TileKind> = tensors.iter().map(|&tensor| kind(runtime, tensor)).collect();
-    Subject {
-        detached: detached(graph, &kinds),
-        graph: Graph::clone(graph),
-        same_memory: same_memory(runtime, reading),
-        kinds,
-        nbytes: tensors.iter().map(|&tensor| runtime.nbytes(tensor)).collect(),
-        kept: (0..).take(tensors.len()).map(reads_unsliced).collect(),
-        unsliced,
-    }
+    let known = (0..).zip(tensors).zip(same_memory(runtime, reading)).map(|((id, &tensor), same_memory)| Known {
+        same_memory,
+        kept: reads_unsliced(id),
+        unsliced: unsliced[id as usize],
+        ..Known::of_given(id, kinds[id as usize], runtime.nbytes(tensor))
+    });
+    Subject { graph: Graph::clone(graph), detached: detached(graph, &kinds), known: known.collect() }
 }
 
 /// The slots of masks. They may be empty before those of the sinks.

@@ -21,7 +21,7 @@ impl Pass<'_> {
     pub fn check(&mut self, found: &Move, step: Step) -> Result<(), Reason> {
         let node = found.producer.node;
         let root = found.place.root;
-        let memory = self.state.facts.memory[root as usize];
+        let memory = self.state.facts.tensors[root as usize].memory;
         let on_cpu = match memory {
             Storage::Buffer { cpu, .. } => cpu,
             Storage::Context { .. } => true,
@@ -36,7 +36,7 @@ impl Pass<'_> {
         if matches!(memory, Storage::Buffer { .. }) && !(self.state.facts.runs_at)(node, root) {
             return Err(Reason::Device);
         }
-        if found.destination != CopyDestination::Context && !self.state.facts.has_slot[node as usize] {
+        if found.destination != CopyDestination::Context && !self.state.facts.tensors[node as usize].has_slot {
             return Err(Reason::Slot);
         }
         if matches!(found.destination, CopyDestination::Tensor(destination) if !self.comes_before(destination, root, found.producer.step))
@@ -49,7 +49,7 @@ impl Pass<'_> {
     /// Returns `true` if `destination` can exist, with the memory of `root`, before a node at `step` runs.
     fn comes_before(&self, destination: TensorId, root: TensorId, step: Step) -> bool {
         let state = &self.state;
-        let is_given = state.facts.memory[root as usize] != Storage::Planned
+        let is_given = state.facts.tensors[root as usize].memory != Storage::Planned
             || state.is_leaf[root as usize]
             || state.steps[root as usize].is_some_and(|at| at < step)
             || state.is_placeholder(root);
@@ -64,7 +64,7 @@ impl Pass<'_> {
         let own = self.state.graph.layout(node);
         let requested = Layout { nb: found.nb, ..*own };
         let stays = found.destination == CopyDestination::Producer && requested.nb == own.tidied(own.nb[0]).nb;
-        let can = facts.writes[node as usize];
+        let can = facts.tensors[node as usize].writes;
         let can = if on_cpu { can } else { can.min(Strides::Contiguous) };
         let is_aligned = on_cpu || found.place.offset.is_multiple_of(facts.alignment);
         stays || (is_aligned && can.allows(own, &requested))
@@ -93,7 +93,7 @@ impl Pass<'_> {
     fn check_order(&mut self, found: &Move, step: Step, on_cpu: bool) -> Result<(), Reason> {
         let Producer { node, step: from, .. } = found.producer;
         let region = self.state.region_at(found.place, &self.layout_of(found));
-        let fused = if on_cpu { self.state.facts.fused[node as usize] } else { FUSED_ELSEWHERE };
+        let fused = if on_cpu { self.state.facts.tensors[node as usize].fused } else { FUSED_ELSEWHERE };
         let first = self.first_fused(from, fused);
         let anything = self.anything[step as usize].is_some_and(|at| at >= first);
         if anything || self.history.any(region, first..step, from) {

@@ -60,19 +60,26 @@ pub enum CopyTarget {
     Other,
 }
 
-/// Facts about a graph besides its nodes. The lists are by tensor.
+/// What is known of a tensor besides the graph.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// The layouts that its operation can write.
+    pub writes: Strides,
+    /// Where its memory is; any value for views.
+    pub memory: Storage,
+    /// True if the source slot for the destination of its result is free.
+    pub has_slot: bool,
+    /// With how many computing nodes before it ggml's CPU backend may fuse it.
+    pub fused: u8,
+}
+
+/// Facts about a graph besides its nodes.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
-    /// The layouts that its operation can write.
-    pub writes: &'a [Strides],
-    /// Where its memory is; any value for views.
-    pub memory: &'a [Storage],
-    /// The first tensor whose memory overlaps with its own, or itself.
+    /// By tensor.
+    pub tensors: &'a [Known],
+    /// By tensor: the first tensor whose memory overlaps with its own, or itself.
     pub same_memory: &'a [TensorId],
-    /// True if the source slot for the destination of its result is free.
-    pub has_slot: &'a [bool],
-    /// With how many computing nodes before it ggml's CPU backend may fuse it.
-    pub fused: &'a [u8],
     /// The memory that an allocator will plan.
     pub target: CopyTarget,
     /// Addresses of results on other devices than the CPU are multiples of this.

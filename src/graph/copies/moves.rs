@@ -102,7 +102,7 @@ impl Pass<'_> {
     fn destination(&self, node: TensorId, producer: TensorId) -> Result<CopyDestination, Reason> {
         let state = &self.state;
         let (kind, root) = (state.graph.tensor(node).op.copies(), state.place(node).root);
-        let [memory, own] = [root, producer].map(|id| state.facts.memory[id as usize]);
+        let [memory, own] = [root, producer].map(|id| state.facts.tensors[id as usize].memory);
         let destination = match (root == node, memory) {
             (false, _) => self.existing_destination(node)?,
             (true, Storage::Buffer { .. }) => return Err(Reason::Memory),

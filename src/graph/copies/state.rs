@@ -80,7 +80,7 @@ impl<'a> CopyState<'a> {
 
     /// Returns the bytes of elements with this layout at this place.
     pub fn region_at(&self, place: View, layout: &Layout) -> Region {
-        let start = match self.facts.memory[place.root as usize] {
+        let start = match self.facts.tensors[place.root as usize].memory {
             Storage::Planned => 0,
             Storage::Context { start } | Storage::Buffer { start, .. } => start,
         };

@@ -10,4 +10,4 @@ mod model;
 mod run;
 
 pub use model::{Model, ValueId};
-pub use run::{Run, peaks_of, raise};
+pub use run::{Run, peaks_of, peaks_of_part, raise};

@@ -3,6 +3,7 @@
 //! They depend on the set alone, not on the order in which its nodes ran. So swapping nodes between two steps affects
 //! no other step, and a set that is reached in two ways is searched once.
 
+use crate::graph::lists::Lists;
 use crate::graph::{Allocation, BufferIndex, BufferSpec, Flags, Graph, LiveRanges, TensorId};
 use crate::placement::{Bytes, Step, padded};
 
@@ -26,30 +27,23 @@ pub struct Value {
     pub from_start: bool,
 }
 
-/// The values that a node defines and uses.
-#[derive(Clone, Debug, Default)]
-pub struct NodeValues {
-    /// The value that it computes.
-    pub computes: Option<ValueId>,
-    /// Values used before their def, which get memory here unless an earlier node used them.
-    pub undefined: Vec<ValueId>,
-    /// The values that it uses, and how often.
-    pub uses: Vec<(ValueId, u32)>,
-    /// Possible in-place sources, if no other node has uses of them left.
-    pub in_place_sources: Vec<ValueId>,
-}
-
 /// A graph as values that become live and die.
 #[derive(Debug)]
 pub struct Model {
     /// By value.
     pub values: Vec<Value>,
-    /// By step in the given order.
-    pub nodes: Vec<NodeValues>,
     /// How many buffers there are.
     pub buffers: usize,
     /// By tensor: its value, where it owns one.
     pub value_of: Vec<Option<ValueId>>,
+    /// By step in the given order: the value that its node computes.
+    computes: Vec<Option<ValueId>>,
+    /// By step: values used before their def, which get memory here unless an earlier node used them.
+    undefined: Lists<ValueId>,
+    /// By step: the values that its node uses, and how often.
+    uses: Lists<(ValueId, u32)>,
+    /// By step: possible in-place sources, if no other node has uses of them left.
+    in_place_sources: Lists<ValueId>,
 }
 
 impl Model {
@@ -59,31 +53,56 @@ impl Model {
         let mut builder = Builder::new(graph, buffers, found);
         let mut values = builder.values();
         builder.count_uses(&mut values);
-        let nodes = (0..).zip(graph.nodes()).map(|(step, &node)| builder.node_values(&values, node, step));
-        let nodes: Vec<NodeValues> = nodes.collect();
-        for &(value, times) in nodes.iter().flat_map(|node| &node.uses) {
-            let most = &mut values[value as usize].most_by_one;
-            *most = times.max(*most);
+        let steps = graph.nodes().len();
+        let lists = || Lists::with_capacity(steps);
+        let (mut undefined, mut uses, mut in_place_sources) = (lists(), Lists::with_capacity(steps), lists());
+        for (step, &node) in (0..).zip(graph.nodes()) {
+            let used = builder.add_uses(node, step, &mut uses);
+            used.iter().for_each(|&(value, times)| {
+                let most = &mut values[value as usize].most_by_one;
+                *most = times.max(*most);
+            });
+            builder.add_undefined(&values, node, step, &mut undefined);
+            builder.add_in_place_sources(&values, node, used, &mut in_place_sources);
         }
-        Self { values, nodes, buffers: buffers.len(), value_of: builder.value_of }
+        let computes = graph.nodes().iter().map(|&node| builder.value_of[node as usize]).collect();
+        let value_of = builder.value_of;
+        Self { values, buffers: buffers.len(), value_of, computes, undefined, uses, in_place_sources }
     }
 
-    /// Returns the model of these steps alone, in which no values but `values` need memory.
-    pub fn part(&self, steps: &[Step], values: &[ValueId]) -> Self {
-        let own = |value: &ValueId| (0..).zip(values).find(|(_, other)| *other == value).map(|(at, _)| at);
-        let own_list = |list: &[ValueId]| list.iter().filter_map(own).collect();
-        let node = |node: &NodeValues| NodeValues {
-            computes: node.computes.as_ref().and_then(own),
-            undefined: own_list(&node.undefined),
-            uses: node.uses.iter().filter_map(|(value, times)| Some((own(value)?, *times))).collect(),
-            in_place_sources: own_list(&node.in_place_sources),
-        };
-        let nodes: Vec<NodeValues> = steps.iter().map(|&step| node(&self.nodes[step as usize])).collect();
-        let mut values: Vec<Value> = values.iter().map(|&it| Value { uses: 0, ..self.values[it as usize] }).collect();
-        for &(value, times) in nodes.iter().flat_map(|node| &node.uses) {
-            values[value as usize].uses += times;
-        }
-        Self { values, nodes, buffers: self.buffers, value_of: Vec::new() }
+    /// Returns how many nodes there are.
+    pub fn steps(&self) -> Step {
+        Step::try_from(self.computes.len()).expect("fewer than 2^32 nodes")
+    }
+
+    /// Returns the value that the node of a step computes.
+    #[inline]
+    pub fn computes(&self, step: Step) -> Option<ValueId> {
+        self.computes[step as usize]
+    }
+
+    /// Returns the values that a step uses before their def, which get memory there unless an earlier node used them.
+    #[inline]
+    pub fn undefined(&self, step: Step) -> &[ValueId] {
+        self.undefined.of(step)
+    }
+
+    /// Returns the values that a step uses, and how often.
+    #[inline]
+    pub fn uses(&self, step: Step) -> &[(ValueId, u32)] {
+        self.uses.of(step)
+    }
+
+    /// Returns the values in place of which a step may be computed, if no other node has uses of them left.
+    #[inline]
+    pub fn in_place_sources(&self, step: Step) -> &[ValueId] {
+        self.in_place_sources.of(step)
+    }
+
+    /// Returns, by value, those of `steps` that use it, as positions among them.
+    pub fn users(&self, steps: impl Iterator<Item = Step> + Clone) -> Lists<u32> {
+        let uses = (0..).zip(steps).flat_map(|(at, step)| self.uses(step).iter().map(move |&(value, _)| (value, at)));
+        Lists::collect(self.values.len(), uses)
     }
 
     /// Returns the padded bytes of a tensor's memory; 0 where it has none of its own to plan.
@@ -244,43 +263,53 @@ impl<'a> Builder<'a> {
         self.value_of[self.graph.root(id) as usize]
     }
 
-    fn node_values(&self, values: &[Value], node: TensorId, step: Step) -> NodeValues {
-        let mut found = NodeValues { computes: self.value_of[node as usize], ..NodeValues::default() };
-        for source in self.uses_at(step, node) {
-            let Some(value) = self.value(source) else { continue };
-            match found.uses.iter_mut().find(|(used, _)| *used == value) {
+    /// Adds what a node uses, and returns it.
+    fn add_uses<'l>(&self, node: TensorId, step: Step, uses: &'l mut Lists<(ValueId, u32)>) -> &'l [(ValueId, u32)] {
+        for value in self.uses_at(step, node).filter_map(|source| self.value(source)) {
+            match uses.open().iter_mut().find(|(used, _)| *used == value) {
                 Some((_, times)) => *times += 1,
-                None => found.uses.push((value, 1)),
+                None => uses.add((value, 1)),
             }
         }
+        uses.end()
+    }
+
+    fn add_undefined(&self, values: &[Value], node: TensorId, step: Step, undefined: &mut Lists<ValueId>) {
         for &source in self.graph.sources(node) {
             let Some(value) = self.value(source) else { continue };
             let is_defined = self.defs[source as usize].is_some_and(|def| def <= step);
             let is_no_view = self.value_of[source as usize].is_some();
             let is_undefined = !is_defined && is_no_view && !values[value as usize].from_start;
-            if is_undefined && !found.undefined.contains(&value) {
-                found.undefined.push(value);
+            if is_undefined && !undefined.open().contains(&value) {
+                undefined.add(value);
             }
         }
-        // A node that uses itself gets its memory as a source does.
-        let uses_itself = self.graph.sources(node).contains(&node);
-        if !uses_itself {
-            found.in_place_sources = self.in_place_sources(values, node, &found);
-        }
-        found
+        undefined.end();
     }
 
-    /// Returns the sources whose memory the node may take, with one use by the node and enough bytes.
-    fn in_place_sources(&self, values: &[Value], node: TensorId, found: &NodeValues) -> Vec<ValueId> {
-        let Some(own) = found.computes.map(|own| values[own as usize]) else { return Vec::new() };
-        let rules = &self.buffers[own.buffer as usize].rules;
-        let allows = |(slot, &source): (usize, &TensorId)| {
-            let value = self.value(source)?;
-            let candidate = values[value as usize];
-            let is_last = found.uses.contains(&(value, 1)) && candidate.ends;
-            let suits = is_last && candidate.buffer == own.buffer && candidate.size >= own.size;
-            (suits && self.graph.may_take_memory(node, (slot, source), rules)).then_some(value)
-        };
-        self.graph.sources(node).iter().enumerate().filter_map(allows).collect()
+    /// Adds the sources whose memory the node may take, with one use by the node and enough bytes.
+    fn add_in_place_sources(
+        &self,
+        values: &[Value],
+        node: TensorId,
+        used: &[(ValueId, u32)],
+        in_place_sources: &mut Lists<ValueId>,
+    ) {
+        let sources = self.graph.sources(node);
+        // A node that uses itself gets its memory as a source does.
+        if let Some(own) = self.value_of[node as usize].filter(|_| !sources.contains(&node)) {
+            let own = values[own as usize];
+            let rules = &self.buffers[own.buffer as usize].rules;
+            for (slot, &source) in sources.iter().enumerate() {
+                let Some(value) = self.value(source) else { continue };
+                let candidate = values[value as usize];
+                let is_last = used.contains(&(value, 1)) && candidate.ends;
+                let suits = is_last && candidate.buffer == own.buffer && candidate.size >= own.size;
+                if suits && self.graph.may_take_memory(node, (slot, source), rules) {
+                    in_place_sources.add(value);
+                }
+            }
+        }
+        in_place_sources.end();
     }
 }

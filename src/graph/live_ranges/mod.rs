@@ -21,7 +21,7 @@ mod in_place;
 mod walk;
 mod concat;
 
-use crate::graph::{BufferIndex, BufferSpec, Rules, TensorId};
+use crate::graph::{BufferIndex, BufferSpec, Lists, Rules, TensorId};
 use crate::placement::{Block, BlockId, BlockList, Bytes, Problem, Step, padded, refill};
 
 pub use concat::compute_inside_concats;
@@ -80,6 +80,18 @@ impl LiveRanges {
             |(list, buffer): (BlockList, &BufferSpec)| Problem::from_blocks(list, buffer.alignment, buffer.max_chunk);
         std::mem::take(&mut self.blocks).into_iter().zip(buffers).map(problem).collect()
     }
+}
+
+/// Returns, by buffer and block, the tensors in it, by id.
+pub fn tensors_in_blocks(allocations: &[Option<Allocation>], problems: &[Problem]) -> Vec<Lists<TensorId>> {
+    let of_buffer = |(buffer, problem): (BufferIndex, &Problem)| {
+        let in_buffer = (0..).zip(allocations).filter_map(move |(id, allocation)| {
+            let allocation = allocation.filter(|allocation| allocation.buffer == buffer)?;
+            Some((allocation.block, id))
+        });
+        Lists::collect(problem.blocks().len(), in_buffer)
+    };
+    (0..).zip(problems).map(of_buffer).collect()
 }
 
 /// A source whose memory a node is computed in.

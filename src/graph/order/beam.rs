@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use crate::graph::lists::Lists;
 use crate::graph::live_bytes::Run;
 use crate::placement::{Bytes, Step};
 
@@ -56,7 +57,7 @@ struct Beam<'r, 'm, 'a> {
     /// By node of the window: how many of its predecessors in the window have not run.
     pending: Vec<u32>,
     /// By value: the nodes of the window that use it.
-    users: Vec<Vec<u32>>,
+    users: Lists<u32>,
     /// One bit per node of the window.
     done: Vec<u64>,
     ready: Vec<u64>,
@@ -80,13 +81,9 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         let words = steps.len().div_ceil(64);
         let inside = |steps: &[Step]| steps.iter().filter_map(|&step| position[step as usize]).collect::<Vec<u32>>();
         let pending: Vec<usize> = steps.iter().map(|&step| inside(search.hazards.before(step)).len()).collect();
-        let mut users = vec![Vec::new(); run.values()];
-        for (node, &step) in (0..).zip(steps) {
-            run.uses(step).iter().for_each(|&(value, _)| users[value as usize].push(node));
-        }
         let mut beam = Self {
+            users: run.model.users(steps.iter().copied()),
             run,
-            users,
             search,
             after: steps.iter().map(|&step| inside(search.hazards.after(step))).collect(),
             pending: pending.iter().map(|&count| u32::try_from(count).unwrap_or(u32::MAX)).collect(),
@@ -173,8 +170,8 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
     fn advance(&mut self, node: u32) {
         self.forward(node);
         self.moves.push(node);
-        let used = self.run.uses(self.step(node)).iter().filter(|(value, _)| self.run.may_have_one_user(*value));
-        let users = used.flat_map(|&(value, _)| &self.users[value as usize]);
+        let used = self.run.model.uses(self.step(node)).iter().filter(|(value, _)| self.run.may_have_one_user(*value));
+        let users = used.flat_map(|&(value, _)| self.users.of(value));
         let affected = self.after[node as usize].iter().chain(users).copied();
         self.open.extend(affected.filter(|&other| is_set(&self.ready, other)));
     }

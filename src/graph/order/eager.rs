@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::graph::lists::Lists;
 use crate::graph::live_bytes::{Model, Run};
 use crate::placement::Step;
 
@@ -10,7 +11,7 @@ use super::Hazards;
 /// Returns the given order with each node moved forward to where it frees more bytes than it allocates and everything
 /// that must run before it has run: an optimizer's step to right after the last use of its weight and its gradient.
 pub fn eager(model: &Model, hazards: &Hazards) -> Vec<Step> {
-    let count = Step::try_from(model.nodes.len()).expect("fewer than 2^32 nodes");
+    let count = model.steps();
     let mut state = Eager::new(model, hazards);
     for step in 0..count {
         state.run(step);
@@ -33,7 +34,7 @@ struct Eager<'a> {
     pending: Vec<usize>,
     done: Vec<bool>,
     /// By value: the steps that use it.
-    users: Vec<Vec<Step>>,
+    users: Lists<Step>,
     /// Steps that may have become ready, or may free bytes now.
     open: VecDeque<Step>,
     order: Vec<Step>,
@@ -41,20 +42,16 @@ struct Eager<'a> {
 
 impl<'a> Eager<'a> {
     fn new(model: &'a Model, hazards: &'a Hazards) -> Self {
-        let steps = || (0..).take(model.nodes.len());
-        let mut users = vec![Vec::new(); model.values.len()];
-        for (step, node) in steps().zip(&model.nodes) {
-            node.uses.iter().for_each(|&(value, _)| users[value as usize].push(step));
-        }
+        let steps = 0..model.steps();
         Self {
             model,
             hazards,
             run: Run::new(model),
-            pending: steps().map(|step: Step| hazards.before(step).len()).collect(),
-            done: vec![false; model.nodes.len()],
-            users,
+            pending: steps.clone().map(|step| hazards.before(step).len()).collect(),
+            done: vec![false; steps.len()],
+            users: model.users(steps.clone()),
             open: VecDeque::new(),
-            order: Vec::with_capacity(model.nodes.len()),
+            order: Vec::with_capacity(steps.len()),
         }
     }
 
@@ -71,9 +68,9 @@ impl<'a> Eager<'a> {
             }
         }
         // Tensors that it was one of the last to use may now be freed by a single node.
-        for &(value, _) in &self.model.nodes[step as usize].uses {
+        for &(value, _) in self.model.uses(step) {
             if self.run.may_have_one_user(value) {
-                let waiting = self.users[value as usize].iter().filter(|&&user| !self.done[user as usize]);
+                let waiting = self.users.of(value).iter().filter(|&&user| !self.done[user as usize]);
                 self.open.extend(waiting);
             }
         }

@@ -65,12 +65,12 @@ impl<'a> Estimator<'a> {
         let Self { model, boundary, run, is_again, .. } = self;
         is_again.fill(false);
         let again = items.iter().filter(|item| item.again);
-        again.filter_map(|item| model.nodes[item.step as usize].computes).for_each(|it| is_again[it as usize] = true);
+        again.filter_map(|item| model.computes(item.step)).for_each(|it| is_again[it as usize] = true);
         run.restart(
             2 * is_again.len(),
             items.iter().flat_map(|&item| {
                 let memory = memory(is_again, *boundary, item);
-                model.nodes[item.step as usize].uses.iter().map(move |&(value, times)| (memory(value), times))
+                model.uses(item.step).iter().map(move |&(value, times)| (memory(value), times))
             }),
         );
         self.peaks.clear();
@@ -84,9 +84,8 @@ impl<'a> Estimator<'a> {
 
     fn run(&mut self, item: Item) {
         let Self { run, peaks, excess, exceeding, exceeding_at_start, .. } = self;
-        let node = &self.model.nodes[item.step as usize];
         let memory = memory(&self.is_again, self.boundary, item);
-        if let Some(value) = node.computes {
+        if let Some(value) = self.model.computes(item.step) {
             exceeding_at_start[memory(value)] = *exceeding;
         }
         run.forward_in(item.step, memory, |live| {
@@ -95,7 +94,7 @@ impl<'a> Estimator<'a> {
             *excess = excess.saturating_add(u128::from(live.saturating_sub(self.goal)).pow(2));
             *exceeding += u32::from(live > self.goal);
         });
-        for &(value, _) in &node.uses {
+        for &(value, _) in self.model.uses(item.step) {
             self.is_live_above_goal[value as usize] |= *exceeding > exceeding_at_start[memory(value)];
         }
     }

@@ -147,7 +147,7 @@ impl<'a> Builder<'a> {
         for step in self.boundary..last {
             // One that waits for no other has no earlier place.
             let is_sink = !hazards.before(step).is_empty() && hazards.after(step).iter().all(|&later| later == last);
-            if is_sink && model.nodes[step as usize].computes.is_none() {
+            if is_sink && model.computes(step).is_none() {
                 let number = u32::try_from(sinks.len()).expect("fewer than 2^32 nodes");
                 hazards.before(step).iter().for_each(|&earlier| waiting[earlier as usize].push(number));
                 let waits_for = u32::try_from(hazards.before(step).len()).expect("fewer than 2^32 nodes");

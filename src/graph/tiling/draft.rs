@@ -8,23 +8,15 @@ use crate::placement::Bytes;
 
 use super::operations::TileKind;
 
-/// A graph to tile, and what is known of its tensors.
+/// A graph to tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The graph.
     pub graph: Graph,
     /// The graph in which nodes that the program computes in place own their memory, if that is another one: it is tiled.
     pub detached: Option<Graph>,
-    /// By tensor: a number that tensors with the same memory share; a root whose memory aliases no other has its own id.
-    pub same_memory: Vec<TensorId>,
-    /// By tensor: how it can be tiled.
-    pub kinds: Vec<TileKind>,
-    /// By tensor: bytes from its first to its last element.
-    pub nbytes: Vec<Bytes>,
-    /// By tensor: whether it must stay as it is.
-    pub kept: Vec<bool>,
-    /// By tensor: whether views of it must not be made, as of weights that a backend has repacked.
-    pub unsliced: Vec<bool>,
+    /// By tensor.
+    pub known: Vec<Known>,
 }
 
 /// The kind of a tensor of a tiling graph.
@@ -106,12 +98,20 @@ pub struct Known {
     pub kind: TileKind,
     /// Bytes from its first to its last element.
     pub nbytes: Bytes,
-    /// A number that tensors with the same memory share.
+    /// A number that tensors with the same memory share; a root whose memory aliases no other has its own id.
     pub same_memory: TensorId,
     /// Whether it must stay as it is.
     pub kept: bool,
-    /// Whether views of it must not be made.
+    /// Whether views of it must not be made, as of weights that a backend has repacked.
     pub unsliced: bool,
+}
+
+impl Known {
+    /// Of a given tensor whose memory aliases no other, and which need not stay as it is.
+    pub fn of_given(tensor: TensorId, kind: TileKind, nbytes: Bytes) -> Self {
+        let origin = Origin { tensor, role: Role::Given, tile: None };
+        Self { origin, kind, nbytes, same_memory: tensor, kept: false, unsliced: false }
+    }
 }
 
 /// A graph, and facts about its tensors.
@@ -134,21 +134,13 @@ pub struct Draft {
 impl Draft {
     /// Starts with a graph of a subject: the given one, or the one that is tiled.
     pub fn of(graph: &Graph, subject: &Subject, requests: Requests<'_>) -> Self {
-        let known = |tensor: TensorId| Known {
-            origin: Origin { tensor, role: Role::Given, tile: None },
-            kind: subject.kinds[tensor as usize],
-            nbytes: subject.nbytes[tensor as usize],
-            same_memory: subject.same_memory[tensor as usize],
-            kept: subject.kept[tensor as usize],
-            unsliced: subject.unsliced[tensor as usize],
-        };
         Self {
             graph: graph.clone(),
-            known: (0..).take(graph.tensors().len()).map(known).collect(),
+            known: subject.known.clone(),
             tiles: Vec::new(),
             leaf_buffers: requests.leafs.to_vec(),
             node_buffers: requests.nodes.to_vec(),
-            given_nbytes: subject.nbytes.to_vec(),
+            given_nbytes: subject.known.iter().map(|known| known.nbytes).collect(),
         }
     }
 

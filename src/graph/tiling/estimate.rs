@@ -4,7 +4,7 @@
 //! threads. Sources that a node needs as a whole are read again for every tile, and converted again where a product
 //! multiplies another type than it gets. Results are computed once. Effects of caches are not counted.
 
-use crate::graph::live_bytes::{Run, peaks_of};
+use crate::graph::live_bytes::{ValueId, peaks_of_part};
 use crate::graph::{BufferIndex, TensorId};
 use crate::placement::{BlockId, Bytes, Step};
 
@@ -38,12 +38,12 @@ pub fn live(facts: &Facts<'_>, region: &Region) -> Option<Live> {
     for block in blocks_of(facts, region) {
         let tensors = facts.in_block[buffer as usize].of(block);
         let outside = tensors.iter().filter(|id| region.member(**id).is_none() && is_read(facts, region, **id));
-        let bytes = outside.map(|&id| facts.model.size(id)).max().unwrap_or(0);
+        let bytes = outside.map(|&id| facts.model().size(id)).max().unwrap_or(0);
         fixed =
             fixed.saturating_sub(facts.problems[buffer as usize].blocks()[block as usize].size).saturating_add(bytes);
     }
     for output in region.outputs(facts) {
-        fixed = fixed.saturating_add(facts.model.size(output.tensor));
+        fixed = fixed.saturating_add(facts.model().size(output.tensor));
     }
     Some(Live { fixed, divided: divided(facts, region, buffer) })
 }
@@ -52,14 +52,14 @@ pub fn live(facts: &Facts<'_>, region: &Region) -> Option<Live> {
 fn blocks_of(facts: &Facts<'_>, region: &Region) -> Vec<BlockId> {
     let members = region.members.iter();
     let mut blocks: Vec<BlockId> =
-        members.filter_map(|member| Some(facts.allocations[member.tensor as usize]?.block)).collect();
+        members.filter_map(|member| Some(facts.ranges.allocations[member.tensor as usize]?.block)).collect();
     blocks.sort_unstable();
     blocks.dedup();
     blocks
 }
 
 fn buffer_of(facts: &Facts<'_>, region: &Region) -> Option<BufferIndex> {
-    let buffers = region.members.iter().filter_map(|member| facts.allocations[member.tensor as usize]);
+    let buffers = region.members.iter().filter_map(|member| facts.ranges.allocations[member.tensor as usize]);
     let mut buffers = buffers.map(|allocation| allocation.buffer);
     let first = buffers.next()?;
     buffers.all(|buffer| buffer == first).then_some(first)
@@ -74,10 +74,8 @@ fn is_read(facts: &Facts<'_>, region: &Region, id: TensorId) -> bool {
 /// Returns the most live bytes of internal tensors while nothing but the region runs.
 fn divided(facts: &Facts<'_>, region: &Region, buffer: BufferIndex) -> Bytes {
     let steps: Vec<Step> = region.members.iter().filter_map(|member| facts.steps[member.tensor as usize]).collect();
-    let internal = region.internal.iter().filter_map(|&tensor| facts.model.value_of[tensor as usize]);
-    let part = facts.model.part(&steps, &internal.collect::<Vec<_>>());
-    let steps: Vec<Step> = (0..).take(steps.len()).collect();
-    peaks_of(&mut Run::new(&part), &steps)[buffer as usize]
+    let internal = region.internal.iter().filter_map(|&tensor| facts.model().value_of[tensor as usize]);
+    peaks_of_part(facts.model(), &internal.collect::<Vec<ValueId>>(), &steps)[buffer as usize]
 }
 
 /// Picoseconds that running one more node takes.

@@ -1,9 +1,13 @@
 //! Users of each tensor in a draft, and the memory profile.
 
+use std::cell::OnceCell;
+
 use crate::graph::lists::Lists;
 use crate::graph::live_bytes::Model;
 use crate::graph::order::Hazards;
-use crate::graph::{Allocation, BufferIndex, BufferSpec, Effect, Flags, Graph, Sizes, TensorId, shared_live_ranges};
+use crate::graph::{
+    BufferIndex, BufferSpec, Effect, Flags, Graph, LiveRanges, Sizes, TensorId, shared_live_ranges, tensors_in_blocks,
+};
 use crate::placement::{Bytes, MemoryProfile, Problem, Step};
 
 use super::draft::{Draft, Role};
@@ -12,9 +16,9 @@ use super::operations::TileKind;
 /// Facts about a draft before it is tiled further.
 pub struct Facts<'a> {
     pub draft: &'a Draft,
-    pub hazards: Hazards,
-    /// By tensor: its block, if it has one.
-    pub allocations: Vec<Option<Allocation>>,
+    buffers: &'a [BufferSpec],
+    /// The live ranges, whose blocks are in `problems`.
+    pub ranges: LiveRanges,
     /// By buffer: the blocks.
     pub problems: Vec<Problem>,
     /// By tensor: the nodes that have it as a source, each once.
@@ -27,37 +31,47 @@ pub struct Facts<'a> {
     pub in_block: Vec<Lists<TensorId>>,
     /// By buffer.
     pub profiles: Vec<MemoryProfile>,
-    /// The live bytes of nodes by themselves, and the size of each tensor.
-    pub model: Model,
+    /// Computed where tilings are searched for.
+    model: OnceCell<Model>,
+    hazards: OnceCell<Hazards>,
     /// By tensor: whether it must stay as it is, since something else depends on its step or its memory.
     pub fixed: Vec<bool>,
 }
 
 impl<'a> Facts<'a> {
     /// Finds the facts. `None` when sizes overflow.
-    pub fn of(draft: &'a Draft, buffers: &[BufferSpec], sizes: &mut dyn Sizes) -> Option<Self> {
+    pub fn of(draft: &'a Draft, buffers: &'a [BufferSpec], sizes: &mut dyn Sizes) -> Option<Self> {
         let graph = &draft.graph;
         let mut own = |id: TensorId, buffer: BufferIndex| draft.alloc_size(sizes, id, buffer);
         let mut ranges = shared_live_ranges(graph, buffers, draft.requests(), &mut own).ok()?;
         let problems = ranges.take_problems(buffers);
-        let in_blocks = (0..).zip(&problems).map(|(buffer, problem)| in_blocks(&ranges.allocations, buffer, problem));
-        let in_block = in_blocks.collect();
         let mut facts = Self {
             draft,
-            hazards: draft.hazards(),
-            model: Model::new(graph, buffers, &ranges),
-            allocations: ranges.allocations,
+            buffers,
+            in_block: tensors_in_blocks(&ranges.allocations, &problems),
+            ranges,
             profiles: problems.iter().map(MemoryProfile::of).collect(),
             problems,
-            users: users(graph),
+            users: graph.users(),
             views: views(graph),
             steps: vec![None; graph.tensors().len()],
-            in_block,
+            model: OnceCell::new(),
+            hazards: OnceCell::new(),
             fixed: draft.known.iter().map(|known| known.kept).collect(),
         };
         facts.find_steps();
         facts.find_fixed();
         Some(facts)
+    }
+
+    /// Returns the live bytes of nodes by themselves, and the size of each tensor.
+    pub fn model(&self) -> &Model {
+        self.model.get_or_init(|| Model::new(&self.draft.graph, self.buffers, &self.ranges))
+    }
+
+    /// Returns which nodes must not be swapped.
+    pub fn hazards(&self) -> &Hazards {
+        self.hazards.get_or_init(|| self.draft.hazards())
     }
 
     fn find_steps(&mut self) {
@@ -95,7 +109,7 @@ impl<'a> Facts<'a> {
     /// Returns `true` if only its users read the tensor, so that it need not exist as a whole.
     pub fn may_be_internal(&self, id: TensorId) -> bool {
         let tensor = self.draft.graph.tensor(id);
-        tensor.is_owned() && self.is_tileable(id) && !self.is_read_elsewhere(id) && self.model.size(id) > 0
+        tensor.is_owned() && self.is_tileable(id) && !self.is_read_elsewhere(id) && self.model().size(id) > 0
     }
 
     /// Returns `true` if the tiles of a node may write into the memory of its result: it has its own memory, or it is
@@ -131,27 +145,8 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Returns, by tensor, the nodes that have it as a source, each once.
-fn users(graph: &Graph) -> Lists<TensorId> {
-    let uses = graph.nodes().iter().flat_map(|&node| {
-        let sources = graph.sources(node);
-        let once = move |&(slot, source): &(usize, &TensorId)| *source != node && !sources[..slot].contains(source);
-        sources.iter().enumerate().filter(once).map(move |(_, &source)| (source, node))
-    });
-    Lists::collect(graph.tensors().len(), uses)
-}
-
 /// Returns, by tensor, the views of its memory.
 fn views(graph: &Graph) -> Lists<TensorId> {
     let views = (0..).zip(graph.tensors()).filter_map(|(id, tensor)| Some((tensor.view?.root, id)));
     Lists::collect(graph.tensors().len(), views)
-}
-
-/// Returns, by block of a buffer, the tensors in it.
-fn in_blocks(allocations: &[Option<Allocation>], buffer: BufferIndex, problem: &Problem) -> Lists<TensorId> {
-    let in_buffer = (0..).zip(allocations).filter_map(|(id, allocation)| {
-        let allocation = allocation.filter(|allocation| allocation.buffer == buffer)?;
-        Some((allocation.block, id))
-    });
-    Lists::collect(problem.blocks().len(), in_buffer)
 }

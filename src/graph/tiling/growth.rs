@@ -115,7 +115,7 @@ impl Region {
             }
         }
         found.retain(|&(tensor, _)| facts.may_be_internal(tensor));
-        found.sort_by_key(|&(tensor, dimension)| (std::cmp::Reverse(facts.model.size(tensor)), tensor, dimension));
+        found.sort_by_key(|&(tensor, dimension)| (std::cmp::Reverse(facts.model().size(tensor)), tensor, dimension));
         found.dedup();
         found
     }

@@ -202,7 +202,7 @@ impl Place {
             let relies = |earlier: Step, is_it: &dyn Fn(Step) -> bool| earlier >= first && is_it(earlier);
             let on_later = |earlier: Step| !is_member(earlier) && depends[(earlier - first) as usize];
             let on_member = |earlier: Step| is_member(earlier) || on_later(earlier);
-            let earlier = facts.hazards.before(step).iter().copied();
+            let earlier = facts.hazards().before(step).iter().copied();
             if is_member(step) {
                 if earlier.clone().any(|earlier| relies(earlier, &on_later)) {
                     return None;

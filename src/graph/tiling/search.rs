@@ -184,7 +184,8 @@ fn limits(facts: &Facts<'_>, target: Bytes) -> Vec<(BufferIndex, Bytes)> {
 }
 
 fn made(facts: &Facts<'_>, tiled: &RegionTiling) -> TiledTensor {
-    let largest = tiled.region.internal.iter().copied().max_by_key(|&id| (facts.model.size(id), std::cmp::Reverse(id)));
+    let largest =
+        tiled.region.internal.iter().copied().max_by_key(|&id| (facts.model().size(id), std::cmp::Reverse(id)));
     let tensor = largest.unwrap_or_default();
     let dimension = tiled.region.member(tensor).map_or(0, |member| member.dimension);
     let whole = facts.draft.known[tensor as usize].nbytes;

@@ -4,11 +4,11 @@ use std::cell::{Cell, OnceCell};
 
 use crate::graph::order::Hazards;
 use crate::graph::snapshot::Snapshot;
-use crate::graph::{Allocation, BufferSpec, GraphEdit, GraphPlan, Rules, TensorId};
+use crate::graph::{Allocation, BufferSpec, GraphEdit, GraphPlan, Lists, Rules, TensorId, tensors_in_blocks};
 use crate::placement::{Bytes, Step, padded};
 
 use super::named::{Named, Node, Shape, Source, tells};
-use super::uses::{Members, NodeUses};
+use super::uses::NodeUses;
 
 /// A graph with its plan, and how much work its explanation may take.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,8 @@ pub struct Case<'a> {
     /// The work left for trying changes: the number of tensors and buffers of changed graphs that may still be planned.
     work: Cell<u64>,
     all_tried: Cell<bool>,
-    pub members: Members,
+    /// By buffer and block: the tensors in it, by id.
+    pub in_block: Vec<Lists<TensorId>>,
     /// Computed on first use.
     hazards: OnceCell<Hazards>,
     /// By buffer: bytes that ggml-alloc needs.
@@ -52,7 +53,7 @@ impl<'a> Case<'a> {
             uses: NodeUses::of(planned.snapshot, planned.plan),
             work: Cell::new(planned.trials),
             all_tried: Cell::new(true),
-            members: Members::of(planned.plan),
+            in_block: tensors_in_blocks(&planned.plan.allocations, &planned.plan.problems),
             hazards: OnceCell::new(),
             ggml_alloc: ggml_alloc(planned.snapshot),
         }

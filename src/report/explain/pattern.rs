@@ -1,6 +1,6 @@
 //! The kind of a tensor by the nodes around it: scores of attention, logits, and others.
 
-use crate::graph::{Flags, Op, TensorId};
+use crate::graph::{Flags, Lists, Op, TensorId};
 use crate::placement::Step;
 
 use super::case::Case;
@@ -14,7 +14,7 @@ const MAX_HOPS: usize = 8;
 pub struct Patterns<'c, 'a> {
     case: &'c Case<'a>,
     /// By tensor: the nodes that have it as a source.
-    consumers: Vec<Vec<TensorId>>,
+    consumers: Lists<TensorId>,
     /// The first step of the backward pass, in a graph for training.
     backward: Option<Step>,
     /// Whether backends skip nodes without [`Flags::COMPUTE`].
@@ -25,10 +25,7 @@ impl<'c, 'a> Patterns<'c, 'a> {
     /// Visits each node once.
     pub fn of(case: &'c Case<'a>) -> Self {
         let snapshot = case.planned.snapshot;
-        let mut consumers = vec![Vec::new(); snapshot.tensors.len()];
-        for &node in snapshot.graph.nodes() {
-            snapshot.graph.sources(node).iter().for_each(|&source| consumers[source as usize].push(node));
-        }
+        let consumers = snapshot.graph.users();
         let nodes = (0..).zip(snapshot.graph.nodes());
         let first_back =
             |(step, &node): (Step, &TensorId)| snapshot.graph.tensor(node).op.name().ends_with("_BACK").then_some(step);
@@ -90,7 +87,7 @@ impl<'c, 'a> Patterns<'c, 'a> {
         let width = graph.layout(operand).ne[0];
         let is_output = |id: TensorId| {
             graph.tensor(id).flags.has(Flags::OUTPUT)
-                || (self.consumers[id as usize].is_empty() && self.case.uses.kept[id as usize] == Some(Kept::Unused))
+                || (self.consumers.of(id).is_empty() && self.case.uses.kept[id as usize] == Some(Kept::Unused))
         };
         let between = |op: Op| [Op::Scale, Op::Unary, Op::Mul, Op::Add].contains(&op) || op.is_view();
         let ends = is_output(id) || self.reached(id, &is_output, &between).is_some();
@@ -106,7 +103,7 @@ impl<'c, 'a> Patterns<'c, 'a> {
     ) -> Option<TensorId> {
         let mut at = vec![from];
         for _ in 0..MAX_HOPS {
-            let next: Vec<TensorId> = at.iter().flat_map(|&id| &self.consumers[id as usize]).copied().collect();
+            let next: Vec<TensorId> = at.iter().flat_map(|&id| self.consumers.of(id)).copied().collect();
             if let Some(&end) = next.iter().find(|&&id| is_end(id)) {
                 return Some(end);
             }

@@ -33,7 +33,7 @@ impl Case<'_> {
 
     /// Returns the tensors that are live in a block at a step, in the order of their defs.
     pub fn tensors_at(&self, buffer: usize, block: BlockId, step: Step) -> Vec<TensorId> {
-        let mut members: Vec<TensorId> = self.members.of_block(buffer, block).to_vec();
+        let mut members: Vec<TensorId> = self.in_block[buffer].of(block).to_vec();
         members.sort_by_key(|&id| self.uses.def(id));
         let live: Vec<TensorId> = members.iter().copied().filter(|&id| self.uses.is_live(id, step)).collect();
         if !live.is_empty() {
@@ -74,7 +74,7 @@ impl Case<'_> {
                     .filter_map(|&source| self.allocation(source, buffer))
                     .any(|allocation| allocation.block == block)
         };
-        let members = self.members.of_block(buffer, block).iter();
+        let members = self.in_block[buffer].of(block).iter();
         let later = members.filter_map(|&id| Some((self.uses.def(id).filter(|&def| def > step)?, id)));
         later.filter(is_operand_inside).min().map(|(_, id)| self.named(id))
     }

@@ -12,7 +12,7 @@ use super::named::Alias;
 impl Case<'_> {
     /// Returns the sharing in a buffer, whose bound would be `lower_bound_without` sharing.
     pub fn reuse(&self, buffer: usize, lower_bound_without: Option<Bytes>) -> Reuse {
-        let members = self.members.of_buffer(buffer).iter();
+        let members = self.in_block[buffer].values().iter();
         let mut in_place: Vec<Alias> = members.filter_map(|&id| self.in_place(id)).collect();
         let mut inside_concat = self.inside_concat(buffer);
         let mut unread_inputs = self.unread_inputs(buffer);
@@ -42,7 +42,7 @@ impl Case<'_> {
     fn inside_concat(&self, buffer: usize) -> Vec<Alias> {
         let graph = &self.planned.snapshot.graph;
         let is_concat = |&&id: &&TensorId| graph.tensor(id).op == Op::Concat && self.uses.step[id as usize].is_some();
-        let concats = self.members.of_buffer(buffer).iter().filter(is_concat);
+        let concats = self.in_block[buffer].values().iter().filter(is_concat);
         let mut found = Vec::new();
         for (&node, allocation) in concats.filter_map(|node| Some((node, self.allocation(*node, buffer)?))) {
             for &source in graph.sources(node) {
@@ -65,7 +65,8 @@ impl Case<'_> {
     }
 
     fn inactive(&self, buffer: usize) -> Vec<FreedInput> {
-        let nodes = self.members.inactive_owners(buffer).iter().copied();
+        let inactive = self.planned.plan.inactive_owners.iter().filter(|node| node.buffer as usize == buffer);
+        let nodes = inactive.map(|node| node.tensor);
         let leafs = self.freed_leafs(buffer).filter(|&id| self.is_read_by_inactive(id));
         nodes.chain(leafs).filter_map(|id| self.freed(id)).collect()
     }
@@ -82,7 +83,7 @@ impl Case<'_> {
             block.is_some_and(|block| block.end_step == 1)
         };
         let is_leaf = |&id: &TensorId| self.uses.step[id as usize].is_none();
-        let mut freed: Vec<TensorId> = self.members.of_buffer(buffer).iter().copied().filter(is_leaf).collect();
+        let mut freed: Vec<TensorId> = self.in_block[buffer].values().iter().copied().filter(is_leaf).collect();
         freed.sort_unstable();
         freed.into_iter().filter(move |_| graph.steps() > 1).filter(is_freed)
     }

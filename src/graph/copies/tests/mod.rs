@@ -4,7 +4,7 @@ mod element_order;
 mod moves;
 mod reasons;
 
-use crate::graph::copies::{CopyTarget, Facts, Found, Freedom, Reason, Storage, find};
+use crate::graph::copies::{CopyTarget, Facts, Found, Freedom, Known, Reason, Storage, find};
 use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{Flags, GraphEdit, InPlace, Layout, Op, Slots, Strides, TensorId, View};
 use crate::placement::Bytes;
@@ -25,10 +25,7 @@ fn bytes(layout: &Layout) -> Bytes {
 /// A graph whose copies are to be removed.
 struct Scene {
     sketch: Sketch,
-    writes: Vec<Strides>,
-    memory: Vec<Storage>,
-    has_slot: Vec<bool>,
-    fused: Vec<u8>,
+    known: Vec<Known>,
     target: CopyTarget,
     runs_elsewhere: bool,
     freedom: Freedom,
@@ -39,10 +36,7 @@ impl Scene {
     fn new() -> Self {
         Self {
             sketch: Sketch::new(),
-            writes: Vec::new(),
-            memory: Vec::new(),
-            has_slot: Vec::new(),
-            fused: Vec::new(),
+            known: Vec::new(),
             target: CopyTarget::Cpu,
             runs_elsewhere: true,
             freedom: Freedom::LiveRanges,
@@ -52,10 +46,7 @@ impl Scene {
     fn add(&mut self, list: List, layout: Layout, sources: &[TensorId]) -> TensorId {
         let id = self.sketch.add(list, bytes(&layout), sources);
         self.sketch.draft(id).layout = layout;
-        self.writes.push(Strides::Rows);
-        self.memory.push(Storage::Planned);
-        self.has_slot.push(true);
-        self.fused.push(0);
+        self.known.push(Known { writes: Strides::Rows, memory: Storage::Planned, has_slot: true, fused: 0 });
         id
     }
 
@@ -67,7 +58,7 @@ impl Scene {
     fn cache(&mut self, ne: [i64; 4]) -> TensorId {
         let id = self.input(ne);
         self.sketch.draft(id).tensor.external = true;
-        self.memory[id as usize] = Storage::Buffer { start: 0x1000 * (Bytes::from(id) + 1), cpu: true };
+        self.known[id as usize].memory = Storage::Buffer { start: 0x1000 * (Bytes::from(id) + 1), cpu: true };
         id
     }
 
@@ -136,13 +127,10 @@ impl Scene {
     }
 
     fn find(&self) -> Found {
-        let same_memory: Vec<TensorId> = (0..).take(self.memory.len()).collect();
+        let same_memory: Vec<TensorId> = (0..).take(self.known.len()).collect();
         let facts = Facts {
-            writes: &self.writes,
-            memory: &self.memory,
+            tensors: &self.known,
             same_memory: &same_memory,
-            has_slot: &self.has_slot,
-            fused: &self.fused,
             target: self.target,
             alignment: 32,
             runs_at: &|_, _| self.runs_elsewhere,

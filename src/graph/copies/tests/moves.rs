@@ -55,7 +55,7 @@ fn continuous_copy_becomes_a_view_of_its_source() {
     let mut scene = Scene::new();
     let x = scene.input([8, 2, 1, 1]);
     let product = scene.node([8, 2, 1, 1], &[x]);
-    scene.writes[product as usize] = Strides::OnlyItsOwn;
+    scene.known[product as usize].writes = Strides::OnlyItsOwn;
     scene.target = CopyTarget::Unknown;
     let flat = scene.cont(product, [16, 1, 1, 1]);
     let part = scene.view(flat, 32, plain([8, 1, 1, 1]));
@@ -135,7 +135,7 @@ fn memory_of_a_context_needs_no_destination_source() {
     let product = scene.node([8, 2, 1, 1], &[x]);
     let copied = scene.cont(product, [8, 2, 1, 1]);
     for (id, start) in [(x, 0x100), (product, 0x200), (copied, 0x300)] {
-        scene.memory[id as usize] = Storage::Context { start };
+        scene.known[id as usize].memory = Storage::Context { start };
     }
     let found = scene.assert_removed(&[copied]);
     assert_eq!(moved(&found, product).0, Some(View { root: copied, offset: 0 }));

@@ -87,10 +87,10 @@ fn elements_are_repeated() {
 
 #[test]
 fn operation_that_cannot_write_the_layout() {
-    left(Reason::Layout, |scene, [product, _, _]| scene.writes[product as usize] = Strides::OnlyItsOwn);
+    left(Reason::Layout, |scene, [product, _, _]| scene.known[product as usize].writes = Strides::OnlyItsOwn);
     left(Reason::Layout, |scene, [_, copy, _]| scene.sketch.draft(copy).layout.nb = [8, 4, 64, 64]);
     left(Reason::Layout, |scene, [product, copy, _]| {
-        scene.writes[product as usize] = Strides::Contiguous;
+        scene.known[product as usize].writes = Strides::Contiguous;
         scene.sketch.draft(copy).layout.nb = [4, 64, 128, 128];
     });
 }
@@ -98,7 +98,7 @@ fn operation_that_cannot_write_the_layout() {
 #[test]
 fn other_devices_write_no_gaps_and_need_alignment() {
     let on_gpu = |scene: &mut Scene, cache: TensorId| {
-        scene.memory[cache as usize] = Storage::Buffer { start: 0x8000, cpu: false };
+        scene.known[cache as usize].memory = Storage::Buffer { start: 0x8000, cpu: false };
     };
     left(Reason::Layout, |scene, [_, copy, cache]| {
         on_gpu(scene, cache);
@@ -178,7 +178,7 @@ fn node_that_may_be_fused_reads_the_memory() {
         let cache = scene.cache([8, 2, 1, 1]);
         let norm = scene.node([8, 2, 1, 1], &[cache]);
         let product = scene.node([8, 2, 1, 1], &[norm]);
-        scene.fused[product as usize] = with;
+        scene.known[product as usize].fused = with;
         scene.copy(product, cache);
         scene
     };
@@ -240,7 +240,7 @@ fn nothing_is_known_of_the_memory() {
 #[test]
 fn memory_is_planned_already() {
     left(Reason::Memory, |scene, [product, _, _]| {
-        scene.memory[product as usize] = Storage::Buffer { start: 0x100, cpu: true };
+        scene.known[product as usize].memory = Storage::Buffer { start: 0x100, cpu: true };
     });
 }
 
@@ -251,7 +251,7 @@ fn producer_would_run_elsewhere() {
 
 #[test]
 fn slot_is_taken() {
-    left(Reason::Slot, |scene, [product, _, _]| scene.has_slot[product as usize] = false);
+    left(Reason::Slot, |scene, [product, _, _]| scene.known[product as usize].has_slot = false);
 }
 
 #[test]
@@ -281,13 +281,10 @@ fn graph_that_lists_a_tensor_twice_stays_as_it_is() {
     scene.copy(product, cache);
     let mut graph = scene.sketch.graph();
     graph.list_nodes([product]);
-    let same_memory: Vec<TensorId> = (0..).take(scene.memory.len()).collect();
+    let same_memory: Vec<TensorId> = (0..).take(scene.known.len()).collect();
     let facts = Facts {
-        writes: &scene.writes,
-        memory: &scene.memory,
+        tensors: &scene.known,
         same_memory: &same_memory,
-        has_slot: &scene.has_slot,
-        fused: &scene.fused,
         target: CopyTarget::Cpu,
         alignment: 32,
         runs_at: &|_, _| true,

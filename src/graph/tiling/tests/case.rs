@@ -8,7 +8,7 @@ use crate::graph::{
 use crate::placement::{Bytes, validate};
 use crate::testing::Random;
 
-use super::super::{Subject, TileKind, TiledGraph, TilingEffort, TilingLimits, tile};
+use super::super::{Known, Subject, TileKind, TiledGraph, TilingEffort, TilingLimits, tile};
 
 /// Bytes of an element.
 pub const ELEMENT: Bytes = 4;
@@ -125,6 +125,13 @@ impl Case {
         (self.sketch.requests(List::Leafs), self.sketch.requests(List::Nodes))
     }
 
+    pub fn known(&self) -> Vec<Known> {
+        let drafts = (0..).zip(&self.sketch.drafts).zip(&self.kinds);
+        let known = drafts.map(|((id, draft), &kind)| Known::of_given(id, kind, draft.nbytes));
+        let limits = self.kept.iter().zip(&self.unsliced);
+        known.zip(limits).map(|(known, (&kept, &unsliced))| Known { kept, unsliced, ..known }).collect()
+    }
+
     pub fn buffers(&self, rules: Rules) -> Vec<BufferSpec> {
         self.sketch.buffers_with(rules)
     }
@@ -141,17 +148,7 @@ impl Case {
     ) -> Result<TiledGraph, NotChanged> {
         let (leafs, nodes) = self.requests();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let nbytes: Vec<Bytes> = self.sketch.drafts.iter().map(|draft| draft.nbytes).collect();
-        let roots: Vec<TensorId> = (0..).take(nbytes.len()).collect();
-        let subject = Subject {
-            graph: self.sketch.graph(),
-            detached: None,
-            same_memory: roots,
-            kinds: self.kinds.clone(),
-            nbytes,
-            kept: self.kept.clone(),
-            unsliced: self.unsliced.clone(),
-        };
+        let subject = Subject { graph: self.sketch.graph(), detached: None, known: self.known() };
         let mut sizes = |id: TensorId, _: BufferIndex| self.sketch.drafts[id as usize].size;
         tile(&subject, &self.buffers(rules), requests, &mut sizes, limits, progress)
     }

@@ -140,17 +140,7 @@ fn tensors_that_are_listed_twice_are_refused() {
     twice.list_nodes([large]);
     let (leafs, mut nodes) = case.requests();
     nodes.push(0);
-    let roots: Vec<TensorId> = (0..).take(case.kinds.len()).collect();
-    let nbytes: Vec<Bytes> = case.sketch.drafts.iter().map(|draft| draft.nbytes).collect();
-    let subject = super::super::Subject {
-        graph: twice,
-        detached: None,
-        same_memory: roots,
-        kinds: case.kinds.clone(),
-        nbytes,
-        kept: case.kept.clone(),
-        unsliced: case.unsliced.clone(),
-    };
+    let subject = super::super::Subject { graph: twice, detached: None, known: case.known() };
     let requests = crate::graph::Requests { leafs: &leafs, nodes: &nodes };
     let mut sizes = |_: TensorId, _| ELEMENT;
     let buffers = case.buffers(Rules::ALL);

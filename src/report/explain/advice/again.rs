@@ -2,14 +2,12 @@
 
 use std::collections::HashMap;
 
-use crate::graph::Effect;
-use crate::graph::{Flags, GraphEdit, Op, TensorId, View};
+use crate::graph::{Effect, Flags, GraphEdit, Op, TensorId, View};
 use crate::placement::Step;
 
 use super::super::case::Case;
 use super::super::change::Change;
-use super::candidate::Candidate;
-use super::tried::{Tried, try_change};
+use super::tried::{Candidate, Tried, try_change};
 
 /// Tries it for a tensor that is used before and after the peak, but not at it.
 pub fn try_again(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {

@@ -1,15 +1,14 @@
 //! Removes copies.
 
 use crate::graph::Effect;
-use crate::graph::copies::{CopyTarget, Facts, Found, Freedom, Storage, find};
-use crate::graph::{CopyKind, Flags, GraphEdit, Layout, Op, Rules, Strides, TensorId, View};
+use crate::graph::copies::{CopyTarget, Facts, Found, Freedom, Known, Storage, find};
+use crate::graph::{CopyKind, Flags, GraphEdit, Layout, Op, Rules, Strides, Tensor, TensorId, View};
 use crate::placement::{Bytes, Step};
 
 use super::super::case::Case;
 use super::super::change::Change;
 use super::again::is_written;
-use super::candidate::Candidate;
-use super::tried::{Tried, try_change};
+use super::tried::{Candidate, Tried, try_change};
 
 /// A node with more sources has no free slot for the destination of its result.
 const SOURCES: usize = 8;
@@ -87,29 +86,26 @@ pub fn try_remove_copies(case: &Case<'_>) -> Vec<Tried> {
 
 fn removable(case: &Case<'_>, freedom: Freedom) -> Found {
     let graph = &case.planned.snapshot.graph;
-    let tensors = graph.tensors();
     let on_cpu = case.planned.allowed.iter().all(|&rules| rules == Rules::ALL);
-    let ids = (0..).take(tensors.len());
-    let memory = ids.clone().map(|id: TensorId| match graph.tensor(graph.root(id)).external {
-        // Far enough apart that none overlaps another.
-        true => Storage::Buffer { start: (Bytes::from(id) + 1) << 38, cpu: on_cpu },
-        false => Storage::Planned,
-    });
     let is_norm = |&source: &TensorId| graph.tensor(source).op == Op::RmsNorm;
-    let fused: Vec<u8> = ids
-        .clone()
-        .map(|id| u8::from(graph.tensor(id).op == Op::Mul && graph.sources(id).iter().any(is_norm)))
-        .collect();
-    let writes = tensors.iter().zip(&fused).map(|(tensor, &fused)| {
+    let known = |(id, tensor): (TensorId, &Tensor)| {
+        let fused = u8::from(tensor.op == Op::Mul && graph.sources(id).iter().any(is_norm));
         let writes = tensor.op.writes();
-        if fused > 0 { writes.min(Strides::Rows) } else { writes }
-    });
+        Known {
+            writes: if fused > 0 { writes.min(Strides::Rows) } else { writes },
+            memory: match graph.tensor(graph.root(id)).external {
+                // Far enough apart that none overlaps another.
+                true => Storage::Buffer { start: (Bytes::from(id) + 1) << 38, cpu: on_cpu },
+                false => Storage::Planned,
+            },
+            has_slot: graph.sources(id).len() <= SOURCES,
+            fused,
+        }
+    };
+    let tensors: Vec<Known> = (0..).zip(graph.tensors()).map(known).collect();
     let facts = Facts {
-        writes: &writes.collect::<Vec<_>>(),
-        memory: &memory.collect::<Vec<_>>(),
+        tensors: &tensors,
         same_memory: case.planned.same_memory,
-        has_slot: &ids.map(|id| graph.sources(id).len() <= SOURCES).collect::<Vec<_>>(),
-        fused: &fused,
         target: match case.planned.buffers.len() {
             1 if on_cpu => CopyTarget::Cpu,
             1 => CopyTarget::Other,

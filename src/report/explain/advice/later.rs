@@ -2,14 +2,12 @@
 
 use std::collections::HashSet;
 
-use crate::graph::Effect;
-use crate::graph::{Flags, GraphEdit, Op, TensorId};
+use crate::graph::{Effect, Flags, GraphEdit, Op, TensorId};
 use crate::placement::Step;
 
 use super::super::case::Case;
 use super::super::change::Change;
-use super::candidate::Candidate;
-use super::tried::{Tried, try_change};
+use super::tried::{Candidate, Tried, try_change};
 
 /// Tries it for a tensor that is first used after the peak. A node moves alone, and together with the nodes that only it
 /// needs; the better of the two is returned.

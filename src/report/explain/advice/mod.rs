@@ -1,16 +1,13 @@
 //! Finds the single changes that lower a peak most. Each is made in a copy of the graph, which is then planned.
 //!
-//! [`tried`] holds a change with the bytes that it saves, [`candidate`] the tensors at a peak; [`later`], [`again`],
-//! [`outputs`], [`retention`] and [`copies`] change how one tensor is handled, [`settings`] how the whole graph is
-//! planned.
+//! [`tried`] holds the tensors at a peak, and a change with the bytes that it saves; [`later`], [`again`], [`outputs`] and
+//! [`copies`] change how one tensor is handled, [`settings`] how the whole graph is planned.
 
-mod candidate;
 mod tried;
 mod again;
 mod copies;
 mod later;
 mod outputs;
-mod retention;
 mod settings;
 
 use std::cmp::Reverse;
@@ -19,7 +16,7 @@ use crate::placement::{Bytes, Step};
 
 use super::case::Case;
 use super::explanation::{Advice, Limit};
-use candidate::{Candidate, candidates};
+use tried::{Candidate, candidates};
 
 pub use settings::for_all_buffers;
 pub use tried::Tried;
@@ -35,7 +32,7 @@ const MAX_ADVICE: usize = 5;
 pub fn for_buffer(case: &Case<'_>, buffer: usize, peak: Step, everywhere: &[Tried]) -> (Vec<Advice>, Option<Limit>) {
     let tried: Vec<Tried> =
         candidates(case, buffer, peak).into_iter().flat_map(|candidate| try_all(case, candidate)).collect();
-    let all = || everywhere.iter().chain(&tried).filter(|tried| tried.raises_no_other(buffer));
+    let all = || everywhere.iter().chain(&tried).filter(|tried| tried.raises_no_other(case, buffer));
     let mut advice: Vec<Advice> = all().filter_map(|tried| advice(case, tried, buffer)).collect();
     advice.sort_by_key(|advice| Reverse(advice.saves));
     advice.truncate(MAX_ADVICE);
@@ -51,7 +48,7 @@ fn try_all(case: &Case<'_>, candidate: Candidate) -> Vec<Tried> {
     let mut tried = later::try_later(case, candidate);
     tried.extend(again::try_again(case, candidate));
     tried.extend(outputs::try_no_output(case, candidate));
-    tried.extend(retention::try_release(case, candidate));
+    tried.extend(outputs::try_release(case, candidate));
     tried.extend(outputs::try_leave_out(case, candidate));
     tried.extend(copies::try_no_copy(case, candidate));
     tried

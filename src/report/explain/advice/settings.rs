@@ -10,7 +10,7 @@ use super::super::change::Change;
 use super::super::named::Alias;
 use super::super::trial::Trial;
 use super::copies::try_remove_copies;
-use super::retention::try_release_all;
+use super::outputs::try_release_all;
 use super::tried::Tried;
 
 /// Tries the changes that concern all buffers.
@@ -37,12 +37,12 @@ fn try_rules(case: &Case<'_>) -> Vec<Tried> {
         let buffers = with(&|rules, allowed| if may(allowed) { on.rules(rules) } else { rules });
         let trial = try_buffers(case, &buffers)?;
         let change = Change::Rule { rule: (*name).to_owned(), example: example(case, &trial) };
-        Some(Tried::new(case, change, None, trial))
+        Some(Tried { change, tensor: None, trial })
     };
     let mut tried: Vec<Tried> = names.iter().filter_map(one).collect();
     if names.len() > 1 {
         let all = try_buffers(case, &with(&|_, allowed| allowed));
-        tried.extend(all.map(|trial| Tried::new(case, Change::AllRules, None, trial)));
+        tried.extend(all.map(|trial| Tried { change: Change::AllRules, tensor: None, trial }));
     }
     tried
 }
@@ -86,5 +86,5 @@ fn try_reorder(case: &Case<'_>) -> Option<Tried> {
     let mut edit = case.new_edit()?;
     edit.nodes = found.order.iter().map(|&step| snapshot.graph.nodes()[step as usize]).collect();
     let trial = case.try_edit(edit, case.planned.buffers)?;
-    Some(Tried::new(case, Change::Reorder { moved }, None, trial))
+    Some(Tried { change: Change::Reorder { moved }, tensor: None, trial })
 }
