@@ -1,7 +1,6 @@
 //! llama.cpp's names of results, and the backends that it assigns to some of them before it schedules a graph.
 
-use super::backends::BackendIndex;
-use super::capabilities::Capabilities;
+use super::backends::{BackendIndex, Capabilities};
 use super::placed_graph::PlacedGraph;
 use crate::graph::{Op, TensorId};
 
@@ -32,9 +31,9 @@ const ASSIGNED: [&str; 2] = ["norm", "l_last"];
 ///
 /// `backend_of_layer` returns the backend of a layer's device. Names are those at the end of building: a result that
 /// had one of these names first and another one later is not found.
-pub fn llama_cpp_assignments<C: Capabilities>(
+pub fn llama_cpp_assignments(
     placed: PlacedGraph<'_>,
-    capabilities: &C,
+    capabilities: &dyn Capabilities,
     backend_of_layer: impl Fn(u32) -> Option<BackendIndex>,
 ) -> Vec<(TensorId, BackendIndex)> {
     let assigned = |&node: &TensorId| {

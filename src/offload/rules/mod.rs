@@ -13,16 +13,15 @@
 //!
 //! Each part uses only those above it in this list:
 //!
-//! - `backends`: backends in the order of priority, and buffer types
+//! - `backends`: backends in the order of priority, buffer types, and what each backend can do
 //! - `placed_graph`: a graph with the memory of its weights and caches
 //! - `offload_error`: why there is no offload
 //! - `options`: how a scheduler was made, and of which version
-//! - `capabilities`: what each backend can do; `typical_backends` answers for captured graphs, with `vulkan_order` for the
-//!   order in which ggml's Vulkan backend runs nodes
-//! - `scheduled_graph`: the graph with copies, and where everything is; `draft` changes a graph into one
+//! - `typical_backends`: what backends can do, for captured graphs; `vulkan_order` has the order in which ggml's Vulkan
+//!   backend runs nodes
+//! - `scheduled_graph`: the graph with copies, where everything is, and the draft that becomes it
 //! - `splits`: splits and the copies of their inputs
 //! - `scheduler`: ggml's rule, reproduced
-//! - `homes`: the backends of memory, and results that reside elsewhere than where they are computed
 //! - `llama_cpp`: its names of results, and what it assigns before it schedules
 //! - `other_rules`: two rules without a scheduler, and all three as one type
 //! - `compute_buffers`: the compute buffer of each backend
@@ -32,14 +31,11 @@ mod backends;
 mod offload_error;
 mod placed_graph;
 mod options;
-mod capabilities;
 mod vulkan_order;
 mod typical_backends;
 mod scheduled_graph;
-mod draft;
 mod splits;
 mod scheduler;
-mod homes;
 mod llama_cpp;
 mod other_rules;
 mod compute_buffers;
@@ -47,8 +43,9 @@ mod snapshots;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use backends::{Backend, BackendIndex, Backends, BufferType, BufferTypeIndex, MAX_BACKENDS};
-pub use capabilities::{Capabilities, KeptUntil};
+pub use backends::{
+    Backend, BackendIndex, Backends, BufferType, BufferTypeIndex, Capabilities, KeptUntil, MAX_BACKENDS,
+};
 pub use compute_buffers::{ComputeBuffers, ScheduledSizes, captured_sizes, compute_buffers, ggml_compute_bytes};
 pub use llama_cpp::{llama_cpp_assignments, llama_cpp_host_attention};
 pub use offload_error::OffloadError;

@@ -5,17 +5,14 @@ use std::collections::HashMap;
 
 use crate::graph::{Flags, TensorId};
 
-use super::backends::{BackendIndex, Backends};
-use super::capabilities::Capabilities;
-use super::draft::Draft;
-use super::homes::{home, place_constants, split_with_staged, supporting};
+use super::backends::{BackendIndex, Backends, BufferTypeIndex, Capabilities};
 use super::llama_cpp::layer_of;
 use super::offload_error::OffloadError;
 use super::options::SchedulerOptions;
 use super::placed_graph::PlacedGraph;
-use super::scheduled_graph::Schedule;
+use super::scheduled_graph::{Draft, Schedule};
 use super::scheduler::schedule;
-use super::splits::Questions;
+use super::splits::{Questions, split};
 
 /// Places each node on the GPU of its first operand that is on one, and on the host if none is. Copies of operands to
 /// other backends follow as with ggml's scheduler.
@@ -27,10 +24,10 @@ use super::splits::Questions;
 ///
 /// # Errors
 /// [`OffloadError`] where no backend supports an operation, and where the lists of `placed` do not fit together.
-pub fn any_operand<C: Capabilities>(
+pub fn any_operand(
     placed: PlacedGraph<'_>,
     backends: &Backends,
-    capabilities: &C,
+    capabilities: &dyn Capabilities,
 ) -> Result<Schedule, OffloadError> {
     placed.check(backends)?;
     let questions = Questions { backends, capabilities, options: SchedulerOptions::default() };
@@ -56,11 +53,7 @@ pub fn any_operand<C: Capabilities>(
 
 /// Returns the first backend but the host that an operand of `node` is on and that supports the node. Inputs of the
 /// program are on the host.
-fn gpu_of_operands<C: Capabilities>(
-    draft: &Draft<'_>,
-    questions: Questions<'_, C>,
-    node: TensorId,
-) -> Option<BackendIndex> {
+fn gpu_of_operands(draft: &Draft<'_>, questions: Questions<'_>, node: TensorId) -> Option<BackendIndex> {
     if draft.edit.tensor(node).flags.has(Flags::INPUT) {
         return None;
     }
@@ -87,7 +80,7 @@ impl DestinationClasses {
     /// Assigns the results of a layer to a GPU if all weights that its nodes read are in memory of that GPU, and all
     /// others to the host. A node is of layer N if its name ends in "-N", as in llama.cpp, and so are its views; results that belong to no
     /// layer, the logits among them, are on the host.
-    pub fn of_layers<C: Capabilities>(placed: PlacedGraph<'_>, backends: &Backends, capabilities: &C) -> Self {
+    pub fn of_layers(placed: PlacedGraph<'_>, backends: &Backends, capabilities: &dyn Capabilities) -> Self {
         let layers: Vec<Option<u32>> = placed.snapshot.tensors.iter().map(|tensor| layer_of(&tensor.name)).collect();
         let mut homes: HashMap<u32, Option<BackendIndex>> = HashMap::new();
         for &node in placed.graph().nodes() {
@@ -121,10 +114,10 @@ impl DestinationClasses {
 /// # Errors
 /// [`OffloadError`] where no backend supports an operation, where a class is not a backend, and where the lists of
 /// `placed` do not fit together.
-pub fn powerinfer<C: Capabilities>(
+pub fn powerinfer(
     placed: PlacedGraph<'_>,
     backends: &Backends,
-    capabilities: &C,
+    capabilities: &dyn Capabilities,
     classes: &DestinationClasses,
 ) -> Result<Schedule, OffloadError> {
     placed.check(backends)?;
@@ -215,11 +208,11 @@ impl Rule {
     ///
     /// # Errors
     /// [`OffloadError`], as the function of the rule.
-    pub fn place<C: Capabilities>(
+    pub fn place(
         &self,
         placed: PlacedGraph<'_>,
         backends: &Backends,
-        capabilities: &C,
+        capabilities: &dyn Capabilities,
     ) -> Result<Schedule, OffloadError> {
         match self {
             Self::Scheduler(options) => schedule(placed, backends, capabilities, *options),
@@ -227,4 +220,74 @@ impl Rule {
             Self::PowerInfer(classes) => powerinfer(placed, backends, capabilities, classes),
         }
     }
+}
+
+/// Returns the backend that a buffer type belongs to: the first whose compute buffer has this type, otherwise the host if
+/// it can use it, otherwise the first that can.
+fn home(backends: &Backends, capabilities: &dyn Capabilities, buffer_type: BufferTypeIndex) -> Option<BackendIndex> {
+    let can_use = |&backend: &BackendIndex| capabilities.supports_buffer_type(backend, buffer_type);
+    let owner = backends.indices().find(|&backend| backends.buffer_type(backend) == buffer_type);
+    owner.or_else(|| Some(backends.host()).filter(can_use)).or_else(|| backends.indices().find(can_use))
+}
+
+/// Sets where the tensors that are there before the graph runs reside: those with memory in it, the others on the host.
+fn place_constants(draft: &mut Draft<'_>, questions: Questions<'_>) -> Result<(), OffloadError> {
+    let Questions { backends, capabilities, .. } = questions;
+    let placed = draft.placed;
+    let mut is_node = vec![false; placed.memory.len()];
+    placed.graph().nodes().iter().for_each(|&node| is_node[node as usize] = true);
+    let ids = (0..).zip(is_node);
+    for (tensor, _) in ids.filter(|&(tensor, is_node)| !is_node || placed.root_memory(tensor).is_some()) {
+        let home = match placed.root_memory(tensor) {
+            None => backends.host(),
+            Some(memory) => home(backends, capabilities, memory.buffer_type).ok_or_else(|| {
+                let buffer_type = backends.buffer_types[memory.buffer_type as usize].name.clone();
+                OffloadError::CannotRunInPlace { tensor: placed.label(tensor), buffer_type }
+            })?,
+        };
+        draft.resides[tensor as usize] = Some(home);
+        draft.executes[tensor as usize] = Some(home);
+    }
+    Ok(())
+}
+
+/// Returns the backend that runs `node`: `wanted` if it supports the operation, otherwise the host, otherwise the first
+/// that does.
+fn supporting(
+    draft: &Draft<'_>,
+    questions: Questions<'_>,
+    node: TensorId,
+    wanted: BackendIndex,
+) -> Result<BackendIndex, OffloadError> {
+    let Questions { backends, capabilities, .. } = questions;
+    let supports = |&backend: &BackendIndex| capabilities.supports_op(backend, node);
+    let found = [wanted, backends.host()].into_iter().find(supports).or_else(|| backends.indices().find(supports));
+    found.ok_or_else(|| OffloadError::Unsupported { tensor: draft.placed.label(node) })
+}
+
+/// Cuts the nodes of `draft` into splits after [`stage_results`].
+fn split_with_staged(mut draft: Draft<'_>, questions: Questions<'_>) -> Result<Schedule, OffloadError> {
+    let executes = draft.executes.clone();
+    stage_results(&mut draft);
+    Ok(Schedule { executes, ..split(draft, questions)? })
+}
+
+/// Stages every node that does not reside where it runs: it is computed into memory of the backend that runs it, and
+/// copied from there to where it resides. Views move nothing.
+fn stage_results(draft: &mut Draft<'_>) {
+    let nodes = std::mem::take(&mut draft.edit.nodes);
+    let mut staged = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let (executes, resides) = (draft.executes[node as usize], draft.resides[node as usize]);
+        if let (Some(executes), Some(resides)) = (executes, resides)
+            && executes != resides
+            && !draft.is_view_operation(node)
+        {
+            let computed = draft.stage(node, executes);
+            staged.extend([computed, draft.add_marker(&[computed], executes)]);
+            draft.executes[node as usize] = Some(resides);
+        }
+        staged.push(node);
+    }
+    draft.edit.nodes = staged;
 }

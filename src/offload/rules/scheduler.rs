@@ -5,13 +5,11 @@
 
 use crate::graph::{Flags, Op, TensorId};
 
-use super::backends::{Backend, BackendIndex, Backends, BufferTypeIndex};
-use super::capabilities::Capabilities;
-use super::draft::Draft;
+use super::backends::{Backend, BackendIndex, Backends, BufferTypeIndex, Capabilities};
 use super::offload_error::OffloadError;
 use super::options::SchedulerOptions;
 use super::placed_graph::PlacedGraph;
-use super::scheduled_graph::Schedule;
+use super::scheduled_graph::{Draft, Schedule};
 use super::splits::{Questions, split};
 
 /// Places every tensor of a graph as `ggml_backend_sched_split_graph` does: equal backends, splits, copies and lists for
@@ -21,10 +19,10 @@ use super::splits::{Questions, split};
 ///
 /// # Errors
 /// [`OffloadError`] where ggml aborts, and where the lists of `placed` do not fit together.
-pub fn schedule<C: Capabilities>(
+pub fn schedule(
     placed: PlacedGraph<'_>,
     backends: &Backends,
-    capabilities: &C,
+    capabilities: &dyn Capabilities,
     options: SchedulerOptions,
 ) -> Result<Schedule, OffloadError> {
     placed.check(backends)?;
@@ -43,7 +41,7 @@ pub fn schedule<C: Capabilities>(
     split(draft, questions)
 }
 
-fn check_own_types<C: Capabilities>(backends: &Backends, capabilities: &C) -> Result<(), OffloadError> {
+fn check_own_types(backends: &Backends, capabilities: &dyn Capabilities) -> Result<(), OffloadError> {
     let cannot_use_own =
         |&(backend, list): &(u32, &Backend)| !capabilities.supports_buffer_type(backend, list.buffer_type);
     match (0..).zip(&backends.list).find(cannot_use_own) {
@@ -56,7 +54,7 @@ fn check_own_types<C: Capabilities>(backends: &Backends, capabilities: &C) -> Re
 }
 
 /// The first pass: assigns leafs, then nodes, by memory that is there already.
-fn assign_from_memory<C: Capabilities>(draft: &mut Draft<'_>, questions: Questions<'_, C>) -> Result<(), OffloadError> {
+fn assign_from_memory(draft: &mut Draft<'_>, questions: Questions<'_>) -> Result<(), OffloadError> {
     let graph = draft.placed.graph();
     for &tensor in graph.leafs().iter().chain(graph.nodes()) {
         if draft.resides[tensor as usize].is_none() {
@@ -67,9 +65,9 @@ fn assign_from_memory<C: Capabilities>(draft: &mut Draft<'_>, questions: Questio
 }
 
 /// Returns the backend of a tensor with memory, of an input of the program, or of an operation on a weight.
-fn backend_of<C: Capabilities>(
+fn backend_of(
     draft: &Draft<'_>,
-    questions: Questions<'_, C>,
+    questions: Questions<'_>,
     tensor: TensorId,
 ) -> Result<Option<BackendIndex>, OffloadError> {
     if let Some(memory) = draft.placed.root_memory(tensor) {
@@ -93,11 +91,7 @@ fn backend_of<C: Capabilities>(
 }
 
 /// Returns the first backend that can use a buffer type and supports the operation of `tensor`.
-fn first_that_can<C: Capabilities>(
-    questions: Questions<'_, C>,
-    buffer_type: BufferTypeIndex,
-    tensor: TensorId,
-) -> Option<BackendIndex> {
+fn first_that_can(questions: Questions<'_>, buffer_type: BufferTypeIndex, tensor: TensorId) -> Option<BackendIndex> {
     let Questions { backends, capabilities, .. } = questions;
     backends.indices().find(|&backend| {
         capabilities.supports_buffer_type(backend, buffer_type) && capabilities.supports_op(backend, tensor)
@@ -106,9 +100,9 @@ fn first_that_can<C: Capabilities>(
 
 /// Returns the backend of the first weight of a node, or one that wants to run the node although its weight is on the
 /// host.
-fn backend_of_weight<C: Capabilities>(
+fn backend_of_weight(
     draft: &Draft<'_>,
-    questions: Questions<'_, C>,
+    questions: Questions<'_>,
     node: TensorId,
     weight: TensorId,
 ) -> Option<BackendIndex> {
@@ -127,7 +121,7 @@ fn backend_of_weight<C: Capabilities>(
 ///
 /// All backends but the host expand down and up, then all down and up, so that nodes are on the host only where weights are,
 /// or where no other backend is near.
-fn expand_assigned<C: Capabilities>(draft: &mut Draft<'_>, questions: Questions<'_, C>) {
+fn expand_assigned(draft: &mut Draft<'_>, questions: Questions<'_>) {
     let down = draft.edit.nodes.clone();
     let up: Vec<TensorId> = down.iter().rev().copied().collect();
     let host = questions.backends.host();
@@ -140,12 +134,7 @@ fn expand_assigned<C: Capabilities>(draft: &mut Draft<'_>, questions: Questions<
 }
 
 /// Expands the backends that `expands` accepts over unassigned nodes in this order; the others end an expansion.
-fn expand<C: Capabilities>(
-    draft: &mut Draft<'_>,
-    questions: Questions<'_, C>,
-    order: &[TensorId],
-    expands: impl Fn(BackendIndex) -> bool,
-) {
+fn expand(draft: &mut Draft<'_>, questions: Questions<'_>, order: &[TensorId], expands: impl Fn(BackendIndex) -> bool) {
     let mut current = None;
     for &node in order {
         if draft.is_view_operation(node) {
@@ -163,7 +152,7 @@ fn expand<C: Capabilities>(
 
 /// The third pass: a backend of a higher priority where it has the same memory, and backends for the nodes that no
 /// expansion could assign.
-fn upgrade<C: Capabilities>(draft: &mut Draft<'_>, questions: Questions<'_, C>) {
+fn upgrade(draft: &mut Draft<'_>, questions: Questions<'_>) {
     for position in 0..draft.edit.nodes.len() {
         let node = draft.edit.nodes[position];
         if draft.is_view_operation(node) {
@@ -178,12 +167,7 @@ fn upgrade<C: Capabilities>(draft: &mut Draft<'_>, questions: Questions<'_, C>) 
 
 /// Returns the first backend with the buffer type of `backend` that supports a node and can use all of its sources:
 /// several backends may compute in the memory of the host.
-fn upgraded<C: Capabilities>(
-    draft: &Draft<'_>,
-    questions: Questions<'_, C>,
-    node: TensorId,
-    backend: BackendIndex,
-) -> BackendIndex {
+fn upgraded(draft: &Draft<'_>, questions: Questions<'_>, node: TensorId, backend: BackendIndex) -> BackendIndex {
     let Questions { backends, capabilities, .. } = questions;
     let is_better = |&other: &BackendIndex| {
         backends.buffer_type(other) == backends.buffer_type(backend)
@@ -195,7 +179,7 @@ fn upgraded<C: Capabilities>(
 
 /// Assigns the backend that supports a node and can use the most of its sources; the first of equal ones. A node that is
 /// a source of itself, as a cast is, is where the best backend so far is.
-fn assign_by_sources<C: Capabilities>(draft: &mut Draft<'_>, questions: Questions<'_, C>, node: TensorId) {
+fn assign_by_sources(draft: &mut Draft<'_>, questions: Questions<'_>, node: TensorId) {
     let Questions { backends, capabilities, .. } = questions;
     let mut most = None;
     for backend in backends.indices().filter(|&backend| capabilities.supports_op(backend, node)) {
@@ -208,12 +192,7 @@ fn assign_by_sources<C: Capabilities>(draft: &mut Draft<'_>, questions: Question
 }
 
 /// Returns how many sources of a node are in memory that `backend` can use, as far as they are assigned.
-fn usable_sources<C: Capabilities>(
-    draft: &Draft<'_>,
-    questions: Questions<'_, C>,
-    node: TensorId,
-    backend: BackendIndex,
-) -> usize {
+fn usable_sources(draft: &Draft<'_>, questions: Questions<'_>, node: TensorId, backend: BackendIndex) -> usize {
     let is_assigned = |source: TensorId| {
         draft.resides[source as usize].is_some() || draft.resides[draft.edit.root(source) as usize].is_some()
     };
@@ -223,7 +202,7 @@ fn usable_sources<C: Capabilities>(
 
 /// The fourth pass: views are where their roots are, constants where they are used first, and nodes that are left on the first
 /// backend that supports them.
-fn assign_remaining<C: Capabilities>(draft: &mut Draft<'_>, questions: Questions<'_, C>) -> Result<(), OffloadError> {
+fn assign_remaining(draft: &mut Draft<'_>, questions: Questions<'_>) -> Result<(), OffloadError> {
     for position in 0..draft.edit.nodes.len() {
         let node = draft.edit.nodes[position];
         let root = root_of_view(draft, node);

@@ -6,33 +6,23 @@ use std::ops::Range;
 use crate::graph::{Flags, TensorId};
 use crate::placement::Step;
 
-use super::backends::{BackendIndex, Backends};
-use super::capabilities::{Capabilities, KeptUntil};
-use super::draft::Draft;
+use super::backends::{BackendIndex, Backends, Capabilities, KeptUntil};
 use super::offload_error::OffloadError;
 use super::options::SchedulerOptions;
-use super::scheduled_graph::{Schedule, Split};
+use super::scheduled_graph::{Draft, Schedule, Split};
 
 /// The most sources of a tensor in ggml; a marker that keeps more tensors live is followed by another.
 const MAX_SOURCES: usize = 10;
 
 /// Queries that all passes make.
-#[derive(Debug)]
-pub struct Questions<'a, C> {
+#[derive(Clone, Copy)]
+pub struct Questions<'a> {
     pub backends: &'a Backends,
-    pub capabilities: &'a C,
+    pub capabilities: &'a dyn Capabilities,
     pub options: SchedulerOptions,
 }
 
-impl<C> Clone for Questions<'_, C> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<C> Copy for Questions<'_, C> {}
-
-impl<C: Capabilities> Questions<'_, C> {
+impl Questions<'_> {
     /// Returns `true` if `backend` can use the memory that a tensor is in, or will be in.
     pub fn can_use(&self, draft: &Draft<'_>, tensor: TensorId, backend: BackendIndex) -> bool {
         let buffer_type = draft.buffer_type(tensor, self.backends);
@@ -49,7 +39,7 @@ struct NodeSplit {
 }
 
 /// Cuts the nodes of `draft`, which all have a backend, into splits.
-pub fn split<C: Capabilities>(draft: Draft<'_>, questions: Questions<'_, C>) -> Result<Schedule, OffloadError> {
+pub fn split(draft: Draft<'_>, questions: Questions<'_>) -> Result<Schedule, OffloadError> {
     let (executes, resides) = (draft.executes.clone(), draft.resides.clone());
     let count = draft.placed.memory.len();
     let mut splitter =
@@ -64,9 +54,9 @@ pub fn split<C: Capabilities>(draft: Draft<'_>, questions: Questions<'_, C>) -> 
     Ok(Schedule { executes: of_graph(executes), resides: of_graph(resides), splits, scheduled })
 }
 
-struct Splitter<'a, 'q, C> {
+struct Splitter<'a, 'q> {
     draft: Draft<'a>,
-    questions: Questions<'q, C>,
+    questions: Questions<'q>,
     splits: Vec<NodeSplit>,
     /// The copies of a tensor on a backend, one for each copy of the pipeline.
     copies: HashMap<(TensorId, BackendIndex), Vec<TensorId>>,
@@ -74,7 +64,7 @@ struct Splitter<'a, 'q, C> {
     graph_inputs: Vec<TensorId>,
 }
 
-impl<C: Capabilities> Splitter<'_, '_, C> {
+impl Splitter<'_, '_> {
     /// Cuts the nodes, and replaces sources by copies.
     fn cut(&mut self) -> Result<(), OffloadError> {
         let nodes = self.draft.edit.nodes.clone();

@@ -4,8 +4,7 @@ use std::cell::OnceCell;
 
 use crate::graph::{Op, TensorId};
 
-use super::backends::{BackendIndex, Backends, BufferTypeIndex};
-use super::capabilities::{Capabilities, KeptUntil};
+use super::backends::{BackendIndex, Backends, BufferTypeIndex, Capabilities, KeptUntil};
 use super::placed_graph::PlacedGraph;
 use super::vulkan_order::vulkan_order;
 
@@ -46,7 +45,6 @@ const VULKAN: &str = "Vulkan";
 pub struct TypicalBackends<'a> {
     placed: PlacedGraph<'a>,
     backends: &'a Backends,
-    offload_batch: u64,
     /// How often each tensor is a source, counted when it is needed.
     uses: OnceCell<Vec<u32>>,
 }
@@ -54,13 +52,7 @@ pub struct TypicalBackends<'a> {
 impl<'a> TypicalBackends<'a> {
     /// Assumes typical capabilities for these backends.
     pub fn new(placed: PlacedGraph<'a>, backends: &'a Backends) -> Self {
-        Self { placed, backends, offload_batch: OFFLOAD_BATCH, uses: OnceCell::new() }
-    }
-
-    /// Sets the batch from which operations are offloaded, as `GGML_OP_OFFLOAD_MIN_BATCH` does.
-    #[must_use]
-    pub fn with_offload_batch(self, offload_batch: u64) -> Self {
-        Self { offload_batch, ..self }
+        Self { placed, backends, uses: OnceCell::new() }
     }
 
     fn is_cpu(&self, backend: BackendIndex) -> bool {
@@ -114,7 +106,7 @@ impl Capabilities for TypicalBackends<'_> {
     }
 
     fn offloads_op(&self, backend: BackendIndex, node: TensorId) -> bool {
-        !self.is_cpu(backend) && self.batch(node) >= self.offload_batch
+        !self.is_cpu(backend) && self.batch(node) >= OFFLOAD_BATCH
     }
 
     fn optimize(

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use crate::graph::kernels::fusions::{EXPERTS, Ops, SCALED_NORM, SELECTION, SNAKE, STREAM_GATE, WRITTEN_ROWS};
 use crate::graph::{Op, TensorId};
 
-use super::capabilities::KeptUntil;
+use super::backends::KeptUntil;
 use super::placed_graph::PlacedGraph;
 use nodes::Nodes;
 
