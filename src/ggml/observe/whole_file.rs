@@ -1,12 +1,35 @@
 //! Writes files completely or not at all, also when several processes write to the same folder.
 
 use std::ffi::CString;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Why a file or a folder cannot be written: a message that names it.
+#[derive(Debug)]
+pub struct NotWritten(pub String);
+
+impl NotWritten {
+    /// The system refuses to write a file.
+    pub fn to_file(path: &Path, error: &io::Error) -> Self {
+        Self(format!("cannot write to {}: {error}", path.display()))
+    }
+
+    /// The system refuses to write to a folder.
+    pub fn to_folder(path: &Path, error: &io::Error) -> Self {
+        Self(format!("cannot write to the folder {}: {error}", path.display()))
+    }
+}
+
+impl fmt::Display for NotWritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// Writes a file: `fill` gets a new one, which then takes the name `path`.
 ///

@@ -1,13 +1,12 @@
 //! The file that an accounting is written to.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::ggml::observe::whole_file::{existing_writable_folder, write_whole};
+use crate::ggml::observe::whole_file::{NotWritten, existing_writable_folder, write_whole};
 
 /// The placeholder for the process id in the name of a file.
 const PROCESS: &[u8] = b"%p";
@@ -23,45 +22,21 @@ pub struct AccountingFile {
     path: PathBuf,
 }
 
-/// Why an accounting cannot be written to a file.
-#[derive(Debug)]
-pub enum AccountingFileError {
-    /// A file of this name exists, and would be lost.
-    Exists(PathBuf),
-    /// The system refuses.
-    Io(PathBuf, io::Error),
-}
-
-impl fmt::Display for AccountingFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exists(path) => {
-                write!(
-                    f,
-                    "{} exists: name another file, or remove it; \"%p\" is replaced by the process id",
-                    path.display()
-                )
-            }
-            Self::Io(path, error) => write!(f, "cannot write to {}: {error}", path.display()),
-        }
-    }
-}
-
 impl AccountingFile {
     /// Returns the file with this name, and checks that it can be written: that its folder is writable and it does not
     /// exist. Devices such as "/dev/stderr" may exist. The path becomes absolute, since the program may change its
     /// working directory.
     ///
     /// # Errors
-    /// [`AccountingFileError`].
-    pub fn new(path: &Path) -> Result<Self, AccountingFileError> {
-        let io = |error| AccountingFileError::Io(path.to_owned(), error);
-        let file = Self { path: std::path::absolute(path).map_err(io)? };
+    /// [`NotWritten`].
+    pub fn new(path: &Path) -> Result<Self, NotWritten> {
+        let refused = |error| NotWritten::to_file(path, &error);
+        let file = Self { path: std::path::absolute(path).map_err(refused)? };
         file.check_new()?;
         if !file.is_device() {
             // A file that can be created here now can be created at the end.
             let folder = file.path.parent().unwrap_or(Path::new("/"));
-            existing_writable_folder(folder).map_err(io)?;
+            existing_writable_folder(folder).map_err(refused)?;
         }
         Ok(file)
     }
@@ -83,11 +58,14 @@ impl AccountingFile {
         fs::metadata(&path).is_ok_and(|data| !data.is_dir() && (is_open || !data.is_file()))
     }
 
-    fn check_new(&self) -> Result<(), AccountingFileError> {
+    fn check_new(&self) -> Result<(), NotWritten> {
         let path = self.of_process();
         // A link to nowhere exists, too.
         if fs::symlink_metadata(&path).is_ok() && !self.is_device() {
-            return Err(AccountingFileError::Exists(path));
+            return Err(NotWritten(format!(
+                "{} exists: name another file, or remove it; \"%p\" is replaced by the process id",
+                path.display()
+            )));
         }
         Ok(())
     }
@@ -95,8 +73,8 @@ impl AccountingFile {
     /// Writes a text: completely, or not at all.
     ///
     /// # Errors
-    /// [`AccountingFileError`]; also if the file exists by now.
-    pub fn write(&self, text: &str) -> Result<(), AccountingFileError> {
+    /// [`NotWritten`]; also if the file exists by now.
+    pub fn write(&self, text: &str) -> Result<(), NotWritten> {
         self.check_new()?;
         let path = self.of_process();
         let written = match path.to_str() {
@@ -108,7 +86,7 @@ impl AccountingFile {
             }
             _ => write_whole(&path, |mut file| file.write_all(text.as_bytes())),
         };
-        written.map_err(|error| AccountingFileError::Io(path, error))
+        written.map_err(|error| NotWritten::to_file(&path, &error))
     }
 }
 

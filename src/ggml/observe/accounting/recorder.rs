@@ -13,12 +13,13 @@ use crate::ggml::live::lock::Lock;
 use crate::ggml::live::pages::resident;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::observe::whole_file::NotWritten;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::Address;
 use crate::placement::Bytes;
 
 use super::describe::{DescribedBuffer, address, class, tensor, usage};
-use super::destination::{AccountingFile, AccountingFileError};
+use super::destination::AccountingFile;
 use super::graph::{FoundBuffers, GraphDraft, Place};
 
 /// The recorder of a process. No function of ggml is called while its state is locked, so that any function may be called in
@@ -68,8 +69,8 @@ impl Recorder {
     /// ends that.
     ///
     /// # Errors
-    /// [`AccountingFileError`]; nothing is changed then.
-    pub fn set(&'static self, path: Option<&OsStr>) -> Result<(), AccountingFileError> {
+    /// [`NotWritten`]; nothing is changed then.
+    pub fn set(&'static self, path: Option<&OsStr>) -> Result<(), NotWritten> {
         static AT_EXIT: Once = Once::new();
         let is_on = |path: &OsStr| path.to_str().is_some_and(|word| word.parse() == Ok(Switch::On));
         let recording = match path {
@@ -218,7 +219,7 @@ impl Recorder {
     }
 
     /// Writes the file, if this is the process that records.
-    fn write(&'static self) -> Result<(), AccountingFileError> {
+    fn write(&'static self) -> Result<(), NotWritten> {
         if self.process.load(Ordering::Relaxed) != std::process::id() {
             return Ok(());
         }

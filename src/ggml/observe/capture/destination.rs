@@ -3,9 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::{fmt, io};
 
-use crate::ggml::observe::whole_file::writable_folder;
+use crate::ggml::observe::whole_file::{NotWritten, writable_folder};
 
 /// The placeholder for the name of a graph in the name of its file.
 const NAME: &[u8] = b"%s";
@@ -23,50 +22,27 @@ pub struct Destination {
     after: OsString,
 }
 
-/// Why a destination cannot be used.
-#[derive(Debug)]
-pub enum DestinationError {
-    /// The path is a file for a single graph.
-    OneFile(PathBuf),
-    /// The folder cannot be created or written to.
-    Folder(PathBuf, io::Error),
-}
-
-impl fmt::Display for DestinationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OneFile(path) => {
-                let path = path.display();
-                write!(
-                    f,
-                    "{path} is one file, and each graph gets its own: name a folder, or put %s where their names go"
-                )
-            }
-            Self::Folder(path, error) => write!(f, "cannot write to the folder {}: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for DestinationError {}
-
 impl Destination {
     /// Parses `path`: a folder, for files "graph-NAME.jsonl", or a folder and a file name with "%s" in place of the
     /// graph's name. Names that end in ".gz" are for compressed files. The folder is created if it is missing.
     ///
     /// # Errors
-    /// [`DestinationError`].
-    pub fn new(path: &OsStr) -> Result<Self, DestinationError> {
+    /// [`NotWritten`].
+    pub fn new(path: &OsStr) -> Result<Self, NotWritten> {
         let destination = Self::parse(Path::new(path))?;
-        let folder_error = |error| DestinationError::Folder(destination.folder.clone(), error);
-        let folder = writable_folder(&destination.folder).map_err(folder_error)?;
+        let refused = |error| NotWritten::to_folder(&destination.folder, &error);
+        let folder = writable_folder(&destination.folder).map_err(refused)?;
         Ok(Self { folder, ..destination })
     }
 
-    fn parse(path: &Path) -> Result<Self, DestinationError> {
+    fn parse(path: &Path) -> Result<Self, NotWritten> {
         let name = path.file_name().unwrap_or_default().as_bytes();
         let Some(at) = name.windows(NAME.len()).position(|part| part == NAME) else {
             if ENDINGS.iter().any(|ending| name.ends_with(ending)) && !path.is_dir() {
-                return Err(DestinationError::OneFile(path.to_owned()));
+                let path = path.display();
+                return Err(NotWritten(format!(
+                    "{path} is one file, and each graph gets its own: name a folder, or put %s where their names go"
+                )));
             }
             return Ok(Self { folder: path.to_owned(), before: "graph-".into(), after: ".jsonl".into() });
         };

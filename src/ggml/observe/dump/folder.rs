@@ -1,6 +1,6 @@
 //! The folder of the dumps: one folder for each run, with its arrays and an index of them.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::values::{Values, shape};
 use crate::formats::json::JsonObject;
 use crate::formats::npy::header;
 use crate::ggml::live::runtime::Runtime;
-use crate::ggml::observe::whole_file::{writable_folder, write_whole};
+use crate::ggml::observe::whole_file::{NotWritten, writable_folder, write_whole};
 
 /// The file in the folder of a run that describes the others: one JSON object per line.
 const INDEX: &str = "index.jsonl";
@@ -23,19 +23,6 @@ pub struct DumpFolder {
     path: PathBuf,
     /// The number of the next run, unless its folder exists.
     next: AtomicU64,
-}
-
-/// Why a folder cannot be used for dumps.
-#[derive(Debug)]
-pub struct DumpFolderError {
-    path: PathBuf,
-    error: io::Error,
-}
-
-impl fmt::Display for DumpFolderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot write to the folder {}: {}", self.path.display(), self.error)
-    }
 }
 
 /// The folder of one run.
@@ -51,9 +38,9 @@ impl DumpFolder {
     /// Creates the folder if it is missing.
     ///
     /// # Errors
-    /// [`DumpFolderError`].
-    pub fn new(path: &Path) -> Result<Self, DumpFolderError> {
-        let path = writable_folder(path).map_err(|error| DumpFolderError { path: path.to_owned(), error })?;
+    /// [`NotWritten`].
+    pub fn new(path: &Path) -> Result<Self, NotWritten> {
+        let path = writable_folder(path).map_err(|error| NotWritten::to_folder(path, &error))?;
         Ok(Self { path, next: AtomicU64::new(1) })
     }
 
@@ -66,8 +53,8 @@ impl DumpFolder {
     /// processes, are kept.
     ///
     /// # Errors
-    /// [`DumpFolderError`].
-    pub fn begin_run(&self) -> Result<RunFolder<'_>, DumpFolderError> {
+    /// [`NotWritten`].
+    pub fn begin_run(&self) -> Result<RunFolder<'_>, NotWritten> {
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let path = self.path.join(run_name(number));
@@ -77,7 +64,7 @@ impl DumpFolder {
                 Err(error) => {
                     // The next run has this number.
                     self.next.fetch_min(number, Ordering::Relaxed);
-                    return Err(DumpFolderError { path: self.path.clone(), error });
+                    return Err(NotWritten::to_folder(&self.path, &error));
                 }
             }
         }

@@ -19,14 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::live::tensor_mut::TensorMut;
+use crate::ggml::observe::whole_file::NotWritten;
 use crate::ggml::retention::note_names_changed;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::{Flags, NamePattern};
 use folder::{DumpFolder, RunFolder};
 use overwritten::{Change, changed_by};
 use selection::{Selected, is_selected, select};
-
-pub use folder::DumpFolderError;
 
 /// The folder where none is given.
 const DEFAULT_FOLDER: &str = "lastuse-dump";
@@ -95,8 +94,8 @@ impl DumpSetting {
     /// Creates a setting for a pattern that is not empty.
     ///
     /// # Errors
-    /// [`DumpFolderError`].
-    fn new(pattern: NamePattern, folder: Option<&OsStr>) -> Result<Self, DumpFolderError> {
+    /// [`NotWritten`].
+    fn new(pattern: NamePattern, folder: Option<&OsStr>) -> Result<Self, NotWritten> {
         let folder = DumpFolder::new(Path::new(folder.unwrap_or(OsStr::new(DEFAULT_FOLDER))))?;
         let [has_reported_names, has_logged_failure] = [const { AtomicBool::new(false) }; 2];
         Ok(Self { pattern, folder, has_reported_names, has_logged_failure })
@@ -107,8 +106,8 @@ impl Dumps {
     /// Sets the names of the tensors to dump after later runs, none if they are empty.
     ///
     /// # Errors
-    /// [`DumpFolderError`]; nothing is changed then.
-    pub fn set_names(&self, names: NamePattern) -> Result<(), DumpFolderError> {
+    /// [`NotWritten`]; nothing is changed then.
+    pub fn set_names(&self, names: NamePattern) -> Result<(), NotWritten> {
         let folder = self.state().folder.clone();
         self.set(names, folder)
     }
@@ -116,12 +115,12 @@ impl Dumps {
     /// Sets the folder of the dumps after later runs. Without one, it is `lastuse-dump` in the working folder.
     ///
     /// # Errors
-    /// [`DumpFolderError`]; nothing is changed then.
-    pub fn set_folder(&self, folder: Option<&OsStr>) -> Result<(), DumpFolderError> {
+    /// [`NotWritten`]; nothing is changed then.
+    pub fn set_folder(&self, folder: Option<&OsStr>) -> Result<(), NotWritten> {
         self.set(self.pattern(), folder.map(OsStr::to_owned))
     }
 
-    fn set(&self, names: NamePattern, folder: Option<OsString>) -> Result<(), DumpFolderError> {
+    fn set(&self, names: NamePattern, folder: Option<OsString>) -> Result<(), NotWritten> {
         let setting = (!names.is_empty()).then(|| DumpSetting::new(names, folder.as_deref())).transpose()?;
         let mut state = self.state();
         (state.setting, state.folder) = (setting.map(Arc::new), folder);
