@@ -46,11 +46,12 @@ pub unsafe extern "C" fn lastuse_gallocr_report(
         // SAFETY: NULL, or live and of this thread: see "# Safety".
         let allocator = unsafe { call.allocator(galloc) }?;
         let id = checked_buffer_id(call, allocator, buffer_id);
+        let need = allocator.need(id);
         report.write(&lastuse_gallocr_sizes {
             struct_size: 0,
             size: size(allocator.buffer_size(id)),
-            plan_size: size(allocator.required_size(id)),
-            lower_bound: size(allocator.lower_bound(id)),
+            plan_size: size(need.size),
+            lower_bound: size(need.lower_bound),
         });
         Ok(true)
     })

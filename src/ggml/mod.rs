@@ -36,8 +36,8 @@ mod allocator;
 mod steps;
 mod offload;
 
-pub use allocator::Allocator;
-pub use allocator::inspect::{Need, measure};
+pub use allocator::inspect::measure;
+pub use allocator::{Allocator, Need};
 pub use bindings::{
     ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_backend_sched, ggml_cgraph, ggml_context,
     ggml_tallocr, ggml_tensor,

@@ -45,13 +45,20 @@ impl Decision {
     }
 }
 
-/// Requirements of the latest plan for a buffer, whether or not it could be allocated.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Required {
+/// The memory that a graph needs in one buffer, whether or not it could be allocated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Need {
     /// Bytes of all chunks.
     pub size: Bytes,
-    /// The lower bound of the plan.
+    /// The peak of live bytes, the lower bound of any plan with these live ranges; 0 if ggml's own allocator measured.
     pub lower_bound: Bytes,
+}
+
+impl Need {
+    /// Returns the size that is enough for either of two graphs.
+    pub fn max(self, other: Self) -> Self {
+        Self { size: self.size.max(other.size), lower_bound: self.lower_bound.max(other.lower_bound) }
+    }
 }
 
 /// A buffer of an allocator, as it is reported.
@@ -66,7 +73,7 @@ pub struct BufferState {
     /// Bytes held.
     pub bytes: Bytes,
     /// Bytes that the latest plan requires.
-    pub required: Required,
+    pub required: Need,
 }
 
 /// The work of an allocator, and where it is reported.
@@ -250,7 +257,7 @@ impl Drop for Activity {
 }
 
 /// Returns the report of each buffer.
-pub fn buffer_states(types: &BufferTypes, chunks: &Chunks, required: &[Required]) -> Vec<BufferState> {
+pub fn buffer_states(types: &BufferTypes, chunks: &Chunks, required: &[Need]) -> Vec<BufferState> {
     let state = |id: usize| {
         let index = types.first_use(id)?;
         let (name, bytes) = (types.list[index].name(), chunks.size(index));

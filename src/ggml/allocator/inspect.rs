@@ -20,6 +20,7 @@ use crate::placement::Bytes;
 use crate::report::explain::{DEFAULT_TRIALS, Explanation, PlannedGraph, explain};
 
 use super::Allocator;
+use super::activity::Need;
 use super::serve::note_required;
 
 impl Allocator {
@@ -28,14 +29,10 @@ impl Allocator {
         self.planner.types.first_use(id).map_or(0, |buffer| self.chunks.size(buffer))
     }
 
-    /// Bytes that the latest plan requires for `id`, whether or not they could be allocated.
-    pub fn required_size(&self, id: usize) -> Bytes {
-        self.planner.types.first_use(id).map_or(0, |buffer| self.required[buffer].size)
-    }
-
-    /// The lower bound of the latest plan for `id`.
-    pub fn lower_bound(&self, id: usize) -> Bytes {
-        self.planner.types.first_use(id).map_or(0, |buffer| self.required[buffer].lower_bound)
+    /// What the latest plan needs for `id`, whether or not it could be allocated; nothing for an id that repeats the buffer
+    /// type of an earlier one.
+    pub fn need(&self, id: usize) -> Need {
+        self.planner.types.first_use(id).map_or(Need::default(), |buffer| self.required[buffer])
     }
 
     /// Plans `graph` as it would be reserved and returns the bytes by id; neither the graph nor the chunks nor the plan
@@ -178,22 +175,6 @@ impl Allocator {
     }
 }
 
-/// The memory that a graph needs in one buffer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Need {
-    /// Bytes that the allocator would allocate; 0 for a buffer type that repeats an earlier one.
-    pub size: Bytes,
-    /// The peak of live bytes, the lower bound of any plan with these live ranges; 0 if ggml's own allocator measured.
-    pub lower_bound: Bytes,
-}
-
-impl Need {
-    /// Returns the size that is enough for either of two graphs.
-    pub fn max(self, other: Self) -> Self {
-        Self { size: self.size.max(other.size), lower_bound: self.lower_bound.max(other.lower_bound) }
-    }
-}
-
 /// Plans `graph` and returns its requirements by buffer id; buffer id `i` refers to `types[i]`, and `None` for the ids
 /// means 0. Allocates no buffers and does not change the graph. With `original`, ggml's own allocator measures.
 ///
@@ -224,8 +205,7 @@ pub unsafe fn measure(
     allocator.expect_acceptable(unsafe { GraphRef::new(graph) }, node_ids, leaf_ids)?;
     // SAFETY: a live graph that no other thread uses, as the caller guarantees.
     unsafe { allocator.measure(graph, node_ids, leaf_ids) }?;
-    let need = |id| Need { size: allocator.required_size(id), lower_bound: allocator.lower_bound(id) };
-    Ok((0..types.len()).map(need).collect())
+    Ok((0..types.len()).map(|id| allocator.need(id)).collect())
 }
 
 /// # Safety

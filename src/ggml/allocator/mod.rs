@@ -34,7 +34,8 @@ use crate::ggml::process::settings::{Settings, settings};
 use crate::ggml::refusal::{NotRetained, Refusal};
 use crate::graph::RuleSetting;
 use crate::placement::Effort;
-use activity::{Activity, Required};
+use activity::Activity;
+pub use activity::Need;
 use chunks::Chunks;
 use passes::Passes;
 use plan_cache::PlanCache;
@@ -51,7 +52,7 @@ pub struct Allocator {
     planner: Planner,
     chunks: Chunks,
     /// Requirements of the latest plan for each buffer.
-    required: Vec<Required>,
+    required: Vec<Need>,
     plans: PlanCache,
     /// What changes graphs before they are planned.
     passes: Option<Box<Passes>>,
@@ -89,7 +90,7 @@ impl Allocator {
             tag: Tag::new(),
             planner,
             chunks: Chunks::none(&settings, buffers),
-            required: vec![Required::default(); buffers],
+            required: vec![Need::default(); buffers],
             plans: PlanCache::new(),
             passes: Passes::new(&settings, activity.are_events_requested()),
             activity,

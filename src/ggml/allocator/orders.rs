@@ -11,7 +11,6 @@ use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::{ReadGraph, Requested};
 use crate::graph::order::{ReorderEffort, reorder};
-use crate::graph::{BufferIndex, Requests, TensorId};
 use crate::placement::Step;
 
 use super::cache::{Cache, Entry};
@@ -166,13 +165,10 @@ impl Orders {
     ) {
         let requested = planner.types.requested(graph, ids, leaf_ids);
         let reading = read_to_reorder(planner, graph, &requested);
-        let buffers = requested.of_all(&reading.graph);
-        let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
-        let types = &planner.types.list;
-        let mut sizes = |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
         let hazards = hazards_of(planner.runtime, &reading);
-        let effort = ReorderEffort::default();
-        let found = reorder(&reading.graph, &planner.types.specs, requests, &mut sizes, &hazards, effort);
+        let found = planner.search(&reading, &requested, |buffers, requests, sizes| {
+            reorder(&reading.graph, buffers, requests, sizes, &hazards, ReorderEffort::default())
+        });
         let Ok(found) = found else { return };
         let nodes = in_order(graph, &found.order);
         let ordered = GraphRef { leafs: graph.leafs, nodes: &nodes };

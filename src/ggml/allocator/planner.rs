@@ -16,7 +16,8 @@ use crate::ggml::read::{ReadGraph, Requested, read, read_for_planning};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::AllocatorRetention;
 use crate::graph::{
-    BufferIndex, BufferSpec, Devices, Graph, GraphPlan, Kept, PlanError, Requests, RuleSetting, TensorId, Wishes, plan,
+    BufferIndex, BufferSpec, Devices, Graph, GraphPlan, Kept, PlanError, Requests, RuleSetting, Sizes, TensorId,
+    Wishes, plan,
 };
 use crate::placement::Effort;
 
@@ -220,6 +221,20 @@ impl Planner {
         if let Err(corruption) = crate::graph::simulate(&reading.graph, plan, &nbytes) {
             panic!("the plan is wrong: {corruption}");
         }
+    }
+
+    /// Calls `search`, a pass over the graph of `reading`, with the buffers, what is requested of them, and the sizes in them.
+    pub fn search<T>(
+        &self,
+        reading: &ReadGraph<'_>,
+        requested: &Requested,
+        search: impl FnOnce(&[BufferSpec], Requests<'_>, &mut dyn Sizes) -> T,
+    ) -> T {
+        let all = requested.of_all(&reading.graph);
+        let requests = Requests { leafs: &all.leafs, nodes: &all.nodes };
+        let types = &self.types.list;
+        let mut sizes = |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, requested, tensor, buffer);
+        search(&self.types.specs, requests, &mut sizes)
     }
 
     /// Returns the data for a capture of the graph.

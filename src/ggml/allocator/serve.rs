@@ -12,7 +12,7 @@ use crate::ggml::retention::{RetainedAt, retain_at};
 use crate::graph::{BufferPlan, GraphPlan, Kept, PlanError, TensorId};
 
 use super::Allocator;
-use super::activity::{Decision, Required, buffer_states};
+use super::activity::{Decision, Need, buffer_states};
 use super::plan_cache::cached_plan::{CachedPlan, kept_leafs};
 use super::plan_cache::fit::{FittedGraph, PlanWithRoom, has_room_by_position};
 use super::plan_cache::{Fit, Limits};
@@ -207,7 +207,7 @@ impl Allocator {
             captures().capture(self.planner.subject(reading, &requested.of_all(&reading.graph)));
         }
         planned.map_err(|PlanError::TooLarge { buffer, bytes }| {
-            self.required[buffer as usize] = Required { size: bytes, lower_bound: bytes };
+            self.required[buffer as usize] = Need { size: bytes, lower_bound: bytes };
             Refusal::NoMemory { buffer: self.planner.types.list[buffer as usize].name(), size: bytes }
         })
     }
@@ -326,8 +326,8 @@ impl Allocator {
 }
 
 /// Notes the requirements of a plan by buffer.
-pub fn note_required(required: &mut [Required], plans: &[BufferPlan]) {
+pub fn note_required(required: &mut [Need], plans: &[BufferPlan]) {
     for (required, plan) in required.iter_mut().zip(plans) {
-        *required = Required { size: plan.placement.size(), lower_bound: plan.lower_bound };
+        *required = Need { size: plan.placement.size(), lower_bound: plan.lower_bound };
     }
 }

@@ -28,7 +28,7 @@ use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::retain_at;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::tiling::TiledGraph;
-use crate::graph::{BufferIndex, GraphPlan, Requests, Sizes, TensorId, Wishes, plan};
+use crate::graph::{BufferIndex, GraphPlan, Sizes, TensorId, Wishes, Workspace, plan};
 use crate::placement::Bytes;
 use crate::report::sizes::exact;
 
@@ -153,14 +153,13 @@ impl Tilings {
         // SAFETY: live, as the caller guarantees.
         let found = unsafe { self.found_for(planner, graph, live, None) }?;
         let reading = read(planner.runtime, &planner.types.list, live, &Requested::default());
-        let requested = Requested::default();
-        let types = &planner.types.list;
-        let mut sizes = |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
         let draft = &found.known.found.draft;
-        let own: &mut dyn Sizes =
-            &mut |tensor: TensorId, buffer: BufferIndex| draft.alloc_size(&mut sizes, tensor, buffer);
-        plan(&draft.graph, &planner.types.specs, draft.requests(), own, Wishes::default(), &mut planner.workspace.plan)
-            .ok()
+        let planned = planner.search(&reading, &Requested::default(), |buffers, _, sizes| {
+            let own: &mut dyn Sizes =
+                &mut |tensor: TensorId, buffer: BufferIndex| draft.alloc_size(sizes, tensor, buffer);
+            plan(&draft.graph, buffers, draft.requests(), own, Wishes::default(), &mut Workspace::default())
+        });
+        planned.ok()
     }
 
     /// Returns `true` if there is a budget, and tensors were added to the graph to keep it.
@@ -214,15 +213,11 @@ impl Tilings {
         let subject = subject_of(planner.runtime, &reading);
         let is_equal = |known: &KnownTiling| known.capacity == capacity && known.subject == subject;
         if self.known.select(is_equal).is_none() {
-            let requested = Requested::default();
-            let buffers = requested.of_all(&reading.graph);
-            let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
-            let types = &planner.types.list;
-            let mut sizes =
-                |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
-            let limits = (budget, capacity);
             // Graphs that cannot be planned are refused when they are planned.
-            let found = search(&subject, &planner.types.specs, requests, &mut sizes, limits).ok()?;
+            let found = planner.search(&reading, &Requested::default(), |buffers, requests, sizes| {
+                search(&subject, buffers, requests, sizes, (budget, capacity))
+            });
+            let found = found.ok()?;
             let by_ggml = by_ggml.filter(|_| !found.tiled.is_empty());
             let by_ggml = by_ggml.and_then(|by_ggml| by_ggml(planner, live, &reading));
             log_tiling(planner.runtime, &found, budget, capacity);
