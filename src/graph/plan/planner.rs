@@ -135,7 +135,8 @@ fn plan_once<S: Sizes + ?Sized>(
 ) -> Result<GraphPlan, PlanError> {
     let mut found = live_ranges(graph, buffers, requests, sizes, kept, workspace);
     check_totals(&found)?;
-    let timelines = compute_inside_concats(graph, buffers, &mut found);
+    let has_concats = !found.concats.is_empty();
+    let timelines = if has_concats { compute_inside_concats(graph, buffers, &mut found) } else { Vec::new() };
     let beyond_ggml = found.beyond_ggml;
     let mut plan = place(found, timelines, buffers, &mut workspace.placement);
     if !beyond_ggml || plan.is_at_bound() {

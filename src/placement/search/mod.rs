@@ -5,7 +5,7 @@
 //! - [`state`]: skyline and domains, with a trail for backtracking,
 //! - [`partial_placement`]: applies a move and propagates its consequences,
 //! - [`corners`]: where to branch, and which moves there are,
-//! - [`heuristics`], [`weights`], [`randomized`]: the branching order,
+//! - [`heuristics`], [`randomized`]: the branching order,
 //! - [`no_goods`]: states that are known to have no solution,
 //! - [`tree`]: depth-first search,
 //! - [`restarts`]: restarts the search, each time longer and in another branching order,
@@ -20,7 +20,6 @@ mod corners;
 
 mod no_goods;
 mod randomized;
-mod weights;
 mod heuristics;
 
 mod tree;

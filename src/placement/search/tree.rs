@@ -2,12 +2,11 @@
 
 use super::columns::Columns;
 use super::corners::{ColumnRange, Corner, CornerMove, for_each_corner};
-use super::heuristics::Heuristic;
+use super::heuristics::{Heuristic, Weighting, Weights};
 use super::no_goods::{NoGoods, StateHash};
 use super::partial_placement::{Conflict, PartialPlacement};
 use super::randomized::RandomHeuristic;
 use super::state::{DONE, Of};
-use super::weights::{Weighting, Weights};
 
 /// A range of columns to be filled.
 #[derive(Clone, Copy)]
