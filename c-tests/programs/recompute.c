@@ -118,7 +118,7 @@ CASE(results_are_equal_for_budgets) {
 
 CASE(results_are_equal_for_budgets_in_threads) {
     check_budgets(3, 2, 2);
-    // More threads than cores take a hundred times as long: one budget is enough.
+    // More threads than cores are slow: one budget is enough.
     check_budgets(1, 8, 3);
 }
 

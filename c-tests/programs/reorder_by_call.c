@@ -86,7 +86,7 @@ CASE(random_graphs) {
     run_random_graphs(args, 500, 1, (struct random_graph_options){ 0 });
 }
 
-// Fewer graphs: on a busy machine the threads wait for one another.
+// Fewer graphs: the threads spend most of their time waiting for one another.
 CASE(random_graphs_in_threads) {
     run_random_graphs(args, 30, 2, (struct random_graph_options){ 0 });
 }

@@ -24,6 +24,8 @@ pub struct Lastuse {
     pub archive: PathBuf,
     /// `liblastuse.so`
     pub shared: PathBuf,
+    /// The archive is one object: a program takes all functions from it, or none.
+    pub is_one_object: bool,
 }
 
 /// The target folder of the libraries, below that of the workspace.
@@ -37,18 +39,23 @@ const TOOL: &str = "tool";
 /// # Errors
 /// The message of cargo.
 pub fn lastuse(build: Build) -> Result<Lastuse> {
-    let (profile, arguments): (&str, &[&str]) = match build {
-        Build::Release => ("release", &["--release"]),
-        // One object, as in a release: a program takes all functions from it, or none.
-        Build::Checked => {
-            ("debug", &["--features", "panic-probe", "--config", "profile.dev.package.lastuse.codegen-units=1"])
+    let folder = match build {
+        Build::Release => {
+            let target = target_folder().join(LIBRARIES);
+            cargo_build(&target, &["--release", "--lib", "--package", "lastuse"])?;
+            target.join("release")
         }
+        Build::Checked => build_as_tests_do()?,
     };
-    let target = target_folder().join(LIBRARIES);
-    let arguments = [&["--lib", "--package", "lastuse"], arguments].concat();
-    cargo_build(&target, &arguments)?;
-    let folder = target.join(profile);
-    Ok(Lastuse { archive: folder.join("liblastuse.a"), shared: folder.join("liblastuse.so") })
+    let is_one_object = build == Build::Release;
+    Ok(Lastuse { archive: folder.join("liblastuse.a"), shared: folder.join("liblastuse.so"), is_one_object })
+}
+
+/// Builds libraries and tool where `cargo test` builds, and with the features of all packages, so that nothing is compiled
+/// twice, and returns their folder.
+fn build_as_tests_do() -> Result<PathBuf> {
+    cargo_build(&target_folder(), &["--workspace", "--lib", "--bin", "lastuse"])?;
+    Ok(target_folder().join("debug"))
 }
 
 /// Builds `liblastuse_guard.so`, which runs the schedulers of unmodified programs under a guard.
@@ -67,13 +74,12 @@ pub fn guard_library() -> Result<PathBuf> {
 /// # Errors
 /// The message of cargo, or of a file that cannot be copied.
 pub fn tool() -> Result<PathBuf> {
-    // Where `cargo test` builds, and with the features of all packages, so that nothing is compiled twice.
-    cargo_build(&target_folder(), &["--workspace", "--bin", "lastuse"])?;
+    let built = build_as_tests_do()?;
     let root = target_folder().join(TOOL);
     for library in [lastuse(Build::Release)?.shared, guard_library()?] {
         install(&library, &root.join("lib"))?;
     }
-    install(&target_folder().join("debug/lastuse"), &root.join("bin"))
+    install(&built.join("lastuse"), &root.join("bin"))
 }
 
 /// Builds the tool as `cargo install` does, with its libraries inside, and returns its path.
@@ -116,7 +122,7 @@ pub fn build_side_by_side() {
         if !target_folder().join(TOOL).exists() {
             std::thread::scope(|scope| {
                 scope.spawn(|| lastuse(Build::Release));
-                let _ = lastuse(Build::Checked).and_then(|_| tool());
+                let _ = tool();
             });
         }
     });

@@ -121,7 +121,7 @@ impl Program {
         let mut command = compiler(Language::Cpp)?;
         command.args(&objects).arg("-o").arg(making.program());
         if let Some(lastuse) = lastuse {
-            command.arg("-Wl,-u,ggml_gallocr_new_n").arg(&lastuse.archive);
+            link_archive(&mut command, lastuse);
         }
         let base = if lastuse.is_some() { "libggml-base.a" } else { "libggml-base.so" };
         command.arg(ggml.libraries.join(base)).arg(format!("-Wl,-rpath,{}", ggml.libraries.display()));
@@ -245,7 +245,7 @@ fn link_arguments(command: &mut Command, ggml: &Ggml, linked: Linked<'_>) {
     let libraries = ggml.libraries.display();
     match linked {
         Linked::LastuseArchive(lastuse) | Linked::BothArchives(lastuse) => {
-            command.arg("-Wl,-u,ggml_gallocr_new_n").arg(&lastuse.archive);
+            link_archive(command, lastuse);
         }
         Linked::LastuseShared(lastuse) | Linked::Both(lastuse) => link_shared_lastuse(command, lastuse),
         Linked::Ggml | Linked::SharedGgml | Linked::LastuseBehind(_) => {}
@@ -263,6 +263,13 @@ fn link_arguments(command: &mut Command, ggml: &Ggml, linked: Linked<'_>) {
         link_shared_lastuse(command, lastuse);
     }
     command.args(["-lm", "-lpthread", "-ldl"]);
+}
+
+/// Asks for functions of the archive, so that none is taken from ggml: where it is one object, one brings all of them.
+fn link_archive(command: &mut Command, lastuse: &Lastuse) {
+    let all = include_str!("../exports.txt");
+    let asked = if lastuse.is_one_object { "ggml_gallocr_new_n" } else { all };
+    command.args(asked.lines().map(|name| format!("-Wl,-u,{name}"))).arg(&lastuse.archive);
 }
 
 fn link_shared_lastuse(command: &mut Command, lastuse: &Lastuse) {

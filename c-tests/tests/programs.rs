@@ -6,7 +6,7 @@ mod support;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::{fs, iter};
 
 use lastuse_c_tests::{Case, Linked, Outcome, Program, Runs, Way, cases, folder};
@@ -16,10 +16,6 @@ use support::expect;
 
 /// The exit code of a case that shows a fault of ggml's own allocator.
 const FAULT_SHOWN: i32 = 42;
-
-/// The end of the names of cases that compute on several threads. ggml's threads wait for each other without sleeping, so
-/// on few cores two of these cases at once take many times as long: each is run alone.
-const ON_THREADS: &str = "threads";
 
 /// Finds leaks, and accesses outside of any memory.
 const SANITIZE: &[&str] = &["-fsanitize=address", "-fno-omit-frame-pointer"];
@@ -94,16 +90,6 @@ impl Built {
     }
 }
 
-/// Runs a case, alone if it computes on several threads.
-fn passes(built: &Built, case: &Case) {
-    static RUNNING: RwLock<()> = RwLock::new(());
-    let is_alone = case.name.ends_with(ON_THREADS);
-    // Nothing is guarded but the cores, so that a case that failed does not matter.
-    let _beside = (!is_alone).then(|| RUNNING.read().unwrap_or_else(PoisonError::into_inner));
-    let _alone = is_alone.then(|| RUNNING.write().unwrap_or_else(PoisonError::into_inner));
-    built.passes(case);
-}
-
 /// Returns a test that fails when `test` panics.
 fn trial(name: &str, test: impl FnOnce() + Send + 'static) -> Trial {
     Trial::test(name, move || {
@@ -115,7 +101,7 @@ fn trial(name: &str, test: impl FnOnce() + Send + 'static) -> Trial {
 fn trials_of(runs: &Runs) -> Vec<Trial> {
     let of_case = |built: &Arc<Built>, case: &Case| {
         let (built, case) = (Arc::clone(built), case.clone());
-        trial(&format!("{}::{}", built.label(), case.name), move || passes(&built, &case))
+        trial(&format!("{}::{}", built.label(), case.name), move || built.passes(&case))
     };
     let of_one = |built: &Arc<Built>| -> Vec<Trial> { built.cases().iter().map(|case| of_case(built, case)).collect() };
     Built::all_of(runs).iter().flat_map(of_one).collect()
@@ -166,8 +152,5 @@ fn main() -> ExitCode {
             Err(message) => trials.push(trial(&message.clone(), move || panic!("{message}"))),
         }
     }
-    let mut trials = from_both_halves(trials);
-    // Last, so that no other core waits for them, and no program is built meanwhile.
-    trials.sort_by_key(|trial| trial.name().ends_with(ON_THREADS));
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    libtest_mimic::run(&Arguments::from_args(), from_both_halves(trials)).exit_code()
 }

@@ -50,6 +50,8 @@ impl Ggml {
         }
         flags.push(optimize.to_owned());
         flags.extend(self.is_native.then(|| "-march=native".to_owned()));
+        // Threads that wait for one another leave the core to others, which may be those that they wait for: tests run on few cores.
+        flags.extend(["-include", "sched.h", "-D__builtin_ia32_pause=sched_yield"].map(str::to_owned));
         let fixed = ["-fPIC", "-w", "-DNDEBUG", "-D_GNU_SOURCE", "-D_XOPEN_SOURCE=600"];
         let features = ["-DGGML_USE_CPU", "-DGGML_USE_LLAMAFILE", "-DGGML_USE_CPU_REPACK", "-DGGML_SCHED_MAX_COPIES=4"];
         flags.extend(fixed.iter().chain(&features).map(|&flag| flag.to_owned()));
@@ -66,13 +68,14 @@ pub fn ggml(package: Package) -> Result<Ggml> {
     let sources = package.sources()?.join("ggml");
     let ggml = prepare(&sources, package.name(), true)?;
     let _lock = lock(&ggml.libraries)?;
-    let base = library(&ggml, "ggml-base", &base_sources(&ggml)?, &[])?;
-    let cpu = library(&ggml, "ggml-cpu", &cpu_sources(&ggml)?, &["-lggml-base"])?;
+    let optimize = package.optimization();
+    let base = library(&ggml, "ggml-base", &base_sources(&ggml)?, optimize, &[])?;
+    let cpu = library(&ggml, "ggml-cpu", &cpu_sources(&ggml)?, optimize, &["-lggml-base"])?;
     if base || cpu {
         // The registry knows the backends, so it is linked anew with them.
         let _ = fs::remove_file(ggml.libraries.join("libggml.so"));
     }
-    library(&ggml, "ggml", &registry_sources(&ggml), &["-lggml-cpu", "-lggml-base", "-ldl"])?;
+    library(&ggml, "ggml", &registry_sources(&ggml), optimize, &["-lggml-cpu", "-lggml-base", "-ldl"])?;
     Ok(ggml)
 }
 
@@ -85,7 +88,7 @@ pub fn ggml_base_for_any_machine(package: Package) -> Result<Ggml> {
     let sources = package.sources()?.join("ggml");
     let ggml = prepare(&sources, package.name(), false)?;
     let _lock = lock(&ggml.libraries)?;
-    library(&ggml, "ggml-base", &base_sources(&ggml)?, &[])?;
+    library(&ggml, "ggml-base", &base_sources(&ggml)?, "-O1", &[])?;
     Ok(ggml)
 }
 
@@ -114,7 +117,7 @@ pub fn ggml_with_another_layout(package: Package) -> Result<Ggml> {
         fs::write(&header, changed).map_err(|error| format!("{}: {error}", header.display()))?;
     }
     let ggml = prepare(&copy, "another layout", true)?;
-    library(&ggml, "ggml-base", &base_sources(&ggml)?, &[])?;
+    library(&ggml, "ggml-base", &base_sources(&ggml)?, "-O1", &[])?;
     Ok(ggml)
 }
 
@@ -175,14 +178,14 @@ pub(crate) fn lock(folder: &Path) -> Result<File> {
 }
 
 /// Builds `lib<name>.a` and `lib<name>.so` if they are missing. Returns whether they were.
-fn library(ggml: &Ggml, name: &str, sources: &[PathBuf], needs: &[&str]) -> Result<bool> {
+fn library(ggml: &Ggml, name: &str, sources: &[PathBuf], optimize: &str, needs: &[&str]) -> Result<bool> {
     let (archive, shared) = (ggml.libraries.join(format!("lib{name}.a")), ggml.libraries.join(format!("lib{name}.so")));
     if archive.exists() && shared.exists() {
         return Ok(false);
     }
     let folder = ggml.libraries.join("objects");
     let label = format!("ggml {}", ggml.version);
-    let objects = Objects { label: &label, folder: &folder, flags: &ggml.flags("-O3") }.compile(sources)?;
+    let objects = Objects { label: &label, folder: &folder, flags: &ggml.flags(optimize) }.compile(sources)?;
     let mut arguments = vec![format!("-L{}", ggml.libraries.display())];
     arguments.extend(needs.iter().chain(&["-lm", "-lpthread"]).map(|&need| need.to_owned()));
     link_shared(&shared, &objects, &arguments)?;
@@ -196,6 +199,16 @@ fn registry_sources(ggml: &Ggml) -> Vec<PathBuf> {
         .into_iter()
         .filter(|file| file.exists())
         .collect()
+}
+
+/// Links a `libggml.so` that knows a backend, for `folder`, which has the library of that and ggml's others.
+pub(crate) fn link_registry(ggml: &Ggml, folder: &Path, backend: &str) -> Result<()> {
+    let mut flags = ggml.flags("-O1");
+    flags.push(format!("-DGGML_USE_{}", backend.to_uppercase()));
+    let objects = Objects { label: "ggml", folder: &folder.join("objects"), flags: &flags };
+    let objects = objects.compile(&registry_sources(ggml))?;
+    let needs = [&*format!("-lggml-{backend}"), "-lggml-cpu", "-lggml-base", "-ldl"].map(str::to_owned);
+    link_shared(&folder.join("libggml.so"), &objects, &[&[format!("-L{}", folder.display())], &needs[..]].concat())
 }
 
 pub(crate) fn base_sources(ggml: &Ggml) -> Result<Vec<PathBuf>> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::compile::link_shared;
-use crate::ggml::files;
+use crate::ggml::{files, link_registry};
 use crate::{Ggml, Objects, Package, Result, ggml};
 
 /// A compiled llama.cpp.
@@ -44,6 +44,21 @@ pub fn llama() -> Result<Llama> {
     }
     let include_flags = ["include", "ggml/include"].map(|part| format!("-I{}", root.join(part).display())).into();
     Ok(Llama { ggml, include_flags })
+}
+
+/// Completes a folder with ggml's base library and that of a backend, `libggml-<backend>.so`, which were built elsewhere: by a
+/// registry that knows the backend, the backend of the CPU, and llama.cpp.
+///
+/// # Errors
+/// When something cannot be compiled, or not be copied to the folder.
+pub fn llama_with_backend(folder: &Path, backend: &str) -> Result<Llama> {
+    let Llama { ggml, include_flags } = llama()?;
+    for name in ["libggml-cpu.so", "libllama.so"] {
+        let copied = fs::copy(ggml.libraries.join(name), folder.join(name));
+        copied.map_err(|error| format!("{name} cannot be copied to {}: {error}", folder.display()))?;
+    }
+    link_registry(&ggml, folder, backend)?;
+    Ok(Llama { ggml: Ggml { libraries: folder.to_owned(), ..ggml }, include_flags })
 }
 
 fn flags(root: &Path, generated: &Path) -> Vec<String> {

@@ -40,6 +40,11 @@ impl Package {
         }
     }
 
+    /// How its ggml is compiled: as users do, unless kernels are neither tested nor timed on it.
+    pub(crate) fn optimization(self) -> &'static str {
+        if self == Self::LlamaCpp4 { "-O1" } else { "-O3" }
+    }
+
     /// Returns the manifest that pins it, relative to this crate. Packages that link libraries of one name cannot be in
     /// one manifest.
     fn manifest(self) -> &'static str {

@@ -3,7 +3,6 @@
 mod captures;
 mod explained;
 mod kernels_of_devices;
-mod large_graphs;
 mod offload_rules;
 mod recomputation;
 mod remedies;

@@ -3,6 +3,7 @@
 
 mod binding;
 mod installed;
+mod large_graphs;
 mod low_addresses;
 mod placed_devices;
 mod read_layouts;

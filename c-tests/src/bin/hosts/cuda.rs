@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use lastuse_c_tests::Result;
 use lastuse_vendor::target_folder;
 
-use crate::devices::{DeviceTests, build_llama, llama_of};
+use crate::devices::{DeviceTests, build_backend, llama_on};
 use crate::packages::{Has, Needed, check};
 
 const NEEDED: &[Needed] = &[
@@ -35,13 +35,13 @@ fn host_folder() -> PathBuf {
     target_folder().join("hosts/cuda")
 }
 
-/// Builds llama.cpp with the CUDA backend.
+/// Builds the CUDA backend.
 ///
 /// # Errors
 /// Missing packages, or the error of the build.
 pub fn build() -> Result<()> {
     check("cuda", NEEDED)?;
-    build_llama("cuda", &host_folder(), &["GGML_CUDA=ON"], &[])
+    build_backend("cuda", &host_folder(), &["GGML_CUDA=ON"], &[])
 }
 
 /// Tests the rules that `cuda:rows` switches on, on each device.
@@ -49,7 +49,7 @@ pub fn build() -> Result<()> {
 /// # Errors
 /// When there is no device, or a check fails.
 pub fn test() -> Result<()> {
-    let llama = llama_of(host_folder().join("build/bin"))?;
+    let llama = llama_on("cuda", &host_folder())?;
     let variables = vec![("LASTUSE_RULES", "cuda:rows")];
     let tests = DeviceTests {
         host: "cuda",

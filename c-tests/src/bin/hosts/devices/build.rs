@@ -3,18 +3,26 @@
 use std::path::{Path, PathBuf};
 
 use lastuse_c_tests::Result;
-use lastuse_vendor::Package;
+use lastuse_vendor::{Llama, Package, llama_with_backend};
 
 use crate::cmake::CmakeBuild;
 use crate::llama::SETTINGS;
 
-/// Builds llama.cpp of the pinned package in `folder`: its library, with the backend of the CPU and, by `more` settings of
-/// CMake, another one.
+/// Builds a backend of the pinned llama.cpp in `folder`, by settings of CMake: `ggml-vulkan` and the like. All else is what
+/// other tests are linked with.
 ///
 /// # Errors
 /// The error of the build.
-pub fn build_llama(host: &str, folder: &Path, more: &[&str], inputs: &[PathBuf]) -> Result<()> {
+pub fn build_backend(backend: &str, folder: &Path, more: &[&str], inputs: &[PathBuf]) -> Result<()> {
     let settings = [&SETTINGS[..], &["BUILD_SHARED_LIBS=ON"], more].concat();
-    let sources = Package::LlamaCpp.sources()?;
-    CmakeBuild { host, sources: &sources, folder, settings: &settings, target: "llama", inputs }.build()
+    let (sources, target) = (Package::LlamaCpp.sources()?, format!("ggml-{backend}"));
+    CmakeBuild { host: backend, sources: &sources, folder, settings: &settings, target: &target, inputs }.build()
+}
+
+/// Returns llama.cpp on the backend that was built in `folder`.
+///
+/// # Errors
+/// When something cannot be compiled.
+pub fn llama_on(backend: &str, folder: &Path) -> Result<Llama> {
+    llama_with_backend(&folder.join("build/bin"), backend)
 }

@@ -1,7 +1,7 @@
 //! The assumptions and guarantees of lastuse on the devices of any backend of ggml.
 //!
 //! ```text
-//!  build     llama.cpp with the backend
+//!  build     the backend, and llama.cpp with it
 //!  kernels   operations computed in the memory of a source: the bits of their own memory?
 //!  fusions   sequences that backends compute by one kernel: the bits of ggml-alloc's placement, and as many fused?
 //!  whole     llama.cpp with all layers on the device: equal logits, compute buffers no larger?
@@ -20,19 +20,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lastuse_c_tests::{HostProgram, PlacedProgram, Result, Variable};
-use lastuse_vendor::{Ggml, Llama, Package, ggml};
+use lastuse_vendor::Llama;
 
-pub use build::build_llama;
-
-/// Returns llama.cpp with libraries that were built of the pinned package.
-///
-/// # Errors
-/// When the package cannot be fetched.
-pub fn llama_of(libraries: PathBuf) -> Result<Llama> {
-    let sources = Package::LlamaCpp.sources()?;
-    let include_flags = ["include", "ggml/include"].map(|part| format!("-I{}", sources.join(part).display())).into();
-    Ok(Llama { ggml: Ggml { libraries, ..ggml(Package::LlamaCpp)? }, include_flags })
-}
+pub use build::{build_backend, llama_on};
 
 /// A build of llama.cpp with a backend whose devices are tested.
 pub struct DeviceTests<'a> {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use lastuse_c_tests::{Result, Variable, folder};
 use lastuse_vendor::{Llama, target_folder};
 
-use crate::devices::{DeviceTests, build_llama, llama_of};
+use crate::devices::{DeviceTests, build_backend, llama_on};
 use crate::packages::{Has, Needed, check};
 
 const NEEDED: &[Needed] = &[
@@ -37,7 +37,7 @@ fn host_folder() -> PathBuf {
     target_folder().join("hosts/vulkan")
 }
 
-/// Builds llama.cpp with the Vulkan backend.
+/// Builds the Vulkan backend.
 ///
 /// # Errors
 /// Missing packages, or the error of the build.
@@ -45,7 +45,7 @@ pub fn build() -> Result<()> {
     check("vulkan", NEEDED)?;
     let header = folder().join("hosts/vulkan/layer_settings.h");
     let flags = format!("CMAKE_CXX_FLAGS=-include {}", header.display());
-    build_llama("vulkan", &host_folder(), &["GGML_VULKAN=ON", &flags], &[header])
+    build_backend("vulkan", &host_folder(), &["GGML_VULKAN=ON", &flags], &[header])
 }
 
 /// Tests what lastuse relies on and promises on the Vulkan device, then what `lastuse offload` promises.
@@ -53,7 +53,7 @@ pub fn build() -> Result<()> {
 /// # Errors
 /// A failed check.
 pub fn test() -> Result<()> {
-    let llama = llama_of(host_folder().join("build/bin"))?;
+    let llama = llama_on("vulkan", &host_folder())?;
     let found = on_devices(&llama).run()?;
     let (placed, wrong) = offload::test(&llama)?;
     found.report(&host_folder(), &placed, wrong)

@@ -5,19 +5,25 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
-use crate::support;
+use crate::support::expect;
+use lastuse_c_tests::tool_with_libraries_inside;
 use lastuse_vendor::target_folder;
 
-/// Seconds for one command, which takes one or two on a machine that does nothing else.
+/// Seconds for one command of the tool as users have it, which takes one or two on a machine that does nothing else.
 const PATIENCE: &str = "60";
 
 /// The exit code of `timeout` when a command has taken longer.
 const TOO_LONG: i32 = 124;
 
+fn tool() -> &'static Path {
+    static TOOL: OnceLock<PathBuf> = OnceLock::new();
+    TOOL.get_or_init(|| expect(tool_with_libraries_inside()))
+}
+
 fn run(arguments: &[&str]) -> Output {
-    let tool = support::tool::file();
-    let output = Command::new("timeout").arg(PATIENCE).arg(tool).args(arguments).output().expect("timeout is there");
+    let output = Command::new("timeout").arg(PATIENCE).arg(tool()).args(arguments).output().expect("timeout is there");
     assert_ne!(output.status.code(), Some(TOO_LONG), "{arguments:?} takes more than {PATIENCE} s");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     output
