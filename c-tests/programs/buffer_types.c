@@ -20,13 +20,6 @@
 #define ALIGNMENT   64
 #define MAX_RESULTS 64
 
-typedef void (*body_fn)(const struct allocator_api * api);
-
-static void on_both(body_fn body) {
-    body(&lastuse_api);
-    body(&upstream_api);
-}
-
 // A graph in which nothing is ever free, so that every valid plan needs the same bytes: one input and
 // `count` results, results[i] = input * (i + 1), all of them outputs.
 struct all_live {
@@ -108,36 +101,24 @@ static void fail_everywhere(const struct allocator_api * api, struct dummy_buft 
     }
 }
 
-static void fail_one_chunk(const struct allocator_api * api) {
+CASE_ON_BOTH(every_failure_in_one_chunk) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     fail_everywhere(api, &dummy, 1, NULL, 1);
 }
 
-static void fail_chunks(const struct allocator_api * api) {
+CASE_ON_BOTH(every_failure_in_several_chunks) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 2 * BYTES);
     fail_everywhere(api, &dummy, 1, NULL, 4); // 8 tensors in chunks of 2
 }
 
-static void fail_types(const struct allocator_api * api) {
+CASE_ON_BOTH(every_failure_in_two_types) {
     static const int  node_ids[7] = { 0, 1, 0, 1, 0, 1, 1 };
     struct dummy_buft dummies[2];
     dummy_buft_init(&dummies[0], "first", ALIGNMENT, 2 * BYTES);
     dummy_buft_init(&dummies[1], "second", ALIGNMENT, 2 * BYTES);
     fail_everywhere(api, dummies, 2, node_ids, 4); // 4 tensors each: the input is in type 0
-}
-
-CASE(every_failure_in_one_chunk) {
-    on_both(fail_one_chunk);
-}
-
-CASE(every_failure_in_several_chunks) {
-    on_both(fail_chunks);
-}
-
-CASE(every_failure_in_two_types) {
-    on_both(fail_types);
 }
 
 // The log of a failed reserve. `max_size` decides about the number of chunks.
@@ -180,7 +161,7 @@ CASE(failure_is_logged_like_upstream) {
 }
 
 // A larger graph does not fit: the smaller one that was there before must still run.
-static void fail_to_grow(const struct allocator_api * api) {
+CASE_ON_BOTH(failed_growth_leaves_a_usable_allocator) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     dummy.byte_cap         = 20 * BYTES;
@@ -195,10 +176,6 @@ static void fail_to_grow(const struct allocator_api * api) {
     ggml_free(small.ctx);
     ggml_free(large.ctx);
     check_no_leak(&dummy);
-}
-
-CASE(failed_growth_leaves_a_usable_allocator) {
-    on_both(fail_to_grow);
 }
 
 // The required size is reported while there is no memory, and afterwards.
@@ -245,7 +222,7 @@ CASE(failed_init_tensor_is_not_success) {
 // Requests to buffer types
 
 // Old and new buffer together would be over the cap.
-static void grow_under_a_cap(const struct allocator_api * api) {
+CASE_ON_BOTH(old_buffer_is_freed_first) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct all_live small  = all_live_new(5);
@@ -262,12 +239,8 @@ static void grow_under_a_cap(const struct allocator_api * api) {
     check_no_leak(&dummy);
 }
 
-CASE(old_buffer_is_freed_first) {
-    on_both(grow_under_a_cap);
-}
-
 // Three chunks: each has its usage set, and each is reset once for each graph that is allocated.
-static void look_at_chunks(const struct allocator_api * api) {
+CASE_ON_BOTH(chunks_are_prepared_and_reset) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 2 * BYTES);
     struct all_live first  = all_live_new(5);
@@ -292,11 +265,7 @@ static void look_at_chunks(const struct allocator_api * api) {
     check_no_leak(&dummy);
 }
 
-CASE(chunks_are_prepared_and_reset) {
-    on_both(look_at_chunks);
-}
-
-static void leave_a_type_empty(const struct allocator_api * api) {
+CASE_ON_BOTH(unused_type_is_not_called) {
     static const int  all_in_1[6] = { 1, 1, 1, 1, 1, 1 };
     struct dummy_buft dummies[2];
     dummy_buft_init(&dummies[0], "unused", ALIGNMENT, 0);
@@ -315,13 +284,9 @@ static void leave_a_type_empty(const struct allocator_api * api) {
     check_no_leak(&dummies[1]);
 }
 
-CASE(unused_type_is_not_called) {
-    on_both(leave_a_type_empty);
-}
-
 // Ids 0 and 2 are one type, and so one buffer: the sizes before reserving name it twice, the sizes
 // afterwards once.
-static void repeat_a_type(const struct allocator_api * api) {
+CASE_ON_BOTH(repeated_type_is_counted_once) {
     static const int  node_ids[5] = { 0, 1, 2, 1, 2 };
     struct dummy_buft dummies[2];
     dummy_buft_init(&dummies[0], "twice", ALIGNMENT, 0);
@@ -350,12 +315,8 @@ static void repeat_a_type(const struct allocator_api * api) {
     check_no_leak(&dummies[1]);
 }
 
-CASE(repeated_type_is_counted_once) {
-    on_both(repeat_a_type);
-}
-
 // The maximum is half a tensor: each tensor gets its own chunk size.
-static void exceed_the_maximum(const struct allocator_api * api) {
+CASE_ON_BOTH(oversized_tensor_gets_its_own_chunk) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, BYTES / 2);
     struct all_live live   = all_live_new(3);
@@ -373,12 +334,8 @@ static void exceed_the_maximum(const struct allocator_api * api) {
     check_no_leak(&dummy);
 }
 
-CASE(oversized_tensor_gets_its_own_chunk) {
-    on_both(exceed_the_maximum);
-}
-
 // 41 tensors, one fits into a chunk: 15 do, the 16th chunk takes the rest.
-static void run_out_of_chunks(const struct allocator_api * api) {
+CASE_ON_BOTH(sixteen_chunks_at_most) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, BYTES);
     struct all_live live   = all_live_new(40);
@@ -392,10 +349,6 @@ static void run_out_of_chunks(const struct allocator_api * api) {
     api->free(galloc);
     ggml_free(live.ctx);
     check_no_leak(&dummy);
-}
-
-CASE(sixteen_chunks_at_most) {
-    on_both(run_out_of_chunks);
 }
 
 // Over RPC each query is a round trip. (Upstream queries several times.)
@@ -447,20 +400,12 @@ static void place_tensors(const struct allocator_api * api, size_t alignment,
     check_no_leak(&dummy);
 }
 
-static void place_with_extra_bytes(const struct allocator_api * api) {
+CASE_ON_BOTH(extra_bytes_are_kept_free) {
     place_tensors(api, ALIGNMENT, extra_for_leafs);
 }
 
-CASE(extra_bytes_are_kept_free) {
-    on_both(place_with_extra_bytes);
-}
-
-static void place_with_alignments(const struct allocator_api * api) {
+CASE_ON_BOTH(every_alignment_is_kept) {
     for (size_t alignment = 4; alignment <= 4096; alignment *= 4) {
         place_tensors(api, alignment, NULL);
     }
-}
-
-CASE(every_alignment_is_kept) {
-    on_both(place_with_alignments);
 }

@@ -145,61 +145,27 @@ static struct totals run(struct case_args args, long long count, struct setting 
     return totals;
 }
 
-CASE(random_graphs) {
-    run(args, 500, (struct setting){ .allocator = &lastuse_api });
-}
-
-CASE(random_graphs_on_upstreams_allocator) {
-    run(args, 300, (struct setting){ .allocator = &upstream_api });
-}
-
-CASE(random_graphs_in_threads) {
-    run(args, 30, (struct setting){ .allocator = &lastuse_api, .n_threads = 2 });
-}
-
-CASE(large_random_graphs) {
-    run(args, 60, (struct setting){ .allocator = &lastuse_api, .options = { .n_steps = 200 } });
-}
-
-CASE(random_graphs_in_another_order) {
-    run(args, 200, (struct setting){ .allocator = &lastuse_api, .reorders = true });
-}
-
-CASE(random_graphs_by_scheduler) {
-    run(args, 200, (struct setting){ .allocator = &lastuse_api, .schedules = true });
-}
-
-CASE(random_graphs_for_unknown_memory) {
-    run(args, 200, (struct setting){ .allocator = &lastuse_api, .is_unknown = true });
-}
-
-CASE(graphs_of_copies) {
-    run(args, 500, (struct setting){ .allocator = &lastuse_api, .options = { .copies = true } });
-}
-
-CASE(graphs_of_copies_on_upstreams_allocator) {
-    run(args, 300, (struct setting){ .allocator = &upstream_api, .options = { .copies = true } });
-}
-
-CASE(graphs_of_copies_in_threads) {
-    run(args, 30, (struct setting){ .allocator = &lastuse_api, .n_threads = 2, .options = { .copies = true } });
-}
-
-CASE(graphs_of_copies_by_scheduler) {
-    run(args, 200, (struct setting){ .allocator = &lastuse_api, .schedules = true, .options = { .copies = true } });
-}
-
-CASE(graphs_of_copies_in_another_order) {
-    run(args, 200, (struct setting){ .allocator = &lastuse_api, .reorders = true, .options = { .copies = true } });
-}
-
-CASE(random_graphs_with_output_views) {
-    run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .output_views = true } });
-}
-
-CASE(markers) {
-    run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .markers = true } });
-}
+CASE_OF(random_graphs, run(args, 500, (struct setting){ .allocator = &lastuse_api }))
+CASE_OF(random_graphs_on_upstreams_allocator, run(args, 300, (struct setting){ .allocator = &upstream_api }))
+CASE_OF(random_graphs_in_threads, run(args, 30, (struct setting){ .allocator = &lastuse_api, .n_threads = 2 }))
+CASE_OF(large_random_graphs,
+        run(args, 60, (struct setting){ .allocator = &lastuse_api, .options = { .n_steps = 200 } }))
+CASE_OF(random_graphs_in_another_order, run(args, 200, (struct setting){ .allocator = &lastuse_api, .reorders = true }))
+CASE_OF(random_graphs_by_scheduler, run(args, 200, (struct setting){ .allocator = &lastuse_api, .schedules = true }))
+CASE_OF(random_graphs_for_unknown_memory,
+        run(args, 200, (struct setting){ .allocator = &lastuse_api, .is_unknown = true }))
+CASE_OF(graphs_of_copies, run(args, 500, (struct setting){ .allocator = &lastuse_api, .options = { .copies = true } }))
+CASE_OF(graphs_of_copies_on_upstreams_allocator,
+        run(args, 300, (struct setting){ .allocator = &upstream_api, .options = { .copies = true } }))
+CASE_OF(graphs_of_copies_in_threads,
+        run(args, 30, (struct setting){ .allocator = &lastuse_api, .n_threads = 2, .options = { .copies = true } }))
+CASE_OF(graphs_of_copies_by_scheduler,
+        run(args, 200, (struct setting){ .allocator = &lastuse_api, .schedules = true, .options = { .copies = true } }))
+CASE_OF(graphs_of_copies_in_another_order,
+        run(args, 200, (struct setting){ .allocator = &lastuse_api, .reorders = true, .options = { .copies = true } }))
+CASE_OF(random_graphs_with_output_views,
+        run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .output_views = true } }))
+CASE_OF(markers, run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .markers = true } }))
 
 CASE(alternatives) {
     run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .alternatives = true, .copies = true } });

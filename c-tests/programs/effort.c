@@ -256,17 +256,9 @@ static void no_effect_in_environment(const char * value) {
     CHECK(size == size_with("0"), "LASTUSE_EFFORT has some effect");
 }
 
-CASE(word_in_the_environment_is_reported) {
-    no_effect_in_environment("much");
-}
-
-CASE(negative_environment_is_reported) {
-    no_effect_in_environment("-20000000");
-}
-
-CASE(too_large_environment_is_reported) {
-    no_effect_in_environment("18446744073709551616");
-}
+CASE_OF(word_in_the_environment_is_reported, no_effect_in_environment("much"))
+CASE_OF(negative_environment_is_reported, no_effect_in_environment("-20000000"))
+CASE_OF(too_large_environment_is_reported, no_effect_in_environment("18446744073709551616"))
 
 // A wrong value of one variable does not affect the other.
 CASE(both_variables_are_read) {

@@ -180,12 +180,23 @@ static void run_with_fresh_plan(const struct allocator_api * api, build_fn fn) {
     ggml_free(built.ctx);
 }
 
+// Cases that build a graph; `second` asks for the one that is allocated by the plan of the other.
+#define PLAN_CASE(run_with, name)                                                                      \
+    static void name##_graph(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second);      \
+    CASE(name) {                                                                                       \
+        run_with(api_of(args), name##_graph);                                                          \
+    }                                                                                                  \
+    static void name##_graph(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second __attribute__((unused)))
+
+#define STALE_PLAN_CASE(name) PLAN_CASE(run_with_stale_plan, name)
+#define FRESH_PLAN_CASE(name) PLAN_CASE(run_with_fresh_plan, name)
+
 // A plan made for one graph, given to another with the same numbers of nodes and leafs. The smallest plan
 // for the first is always one that is wrong for the second, so an allocator cannot be right by luck.
 
 // ggml-org/llama.cpp#28448: only a source changes. Two rows are enough for the first graph: z takes the
 // place of x, which the second graph still reads.
-static void build_wiring(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+STALE_PLAN_CASE(stale_plan_wiring) {
     struct ggml_tensor * x = mix(ctx, new_input(ctx, WIDTH, 1));
     struct ggml_tensor * y = mix(ctx, x);
     struct ggml_tensor * z = mix(ctx, y);
@@ -195,12 +206,8 @@ static void build_wiring(struct ggml_context * ctx, struct ggml_cgraph * graph, 
     ggml_build_forward_expand(graph, out);
 }
 
-CASE(stale_plan_wiring) {
-    run_with_stale_plan(api_of(args), build_wiring);
-}
-
 // Only a flag changes: the first result must now outlast its last reader.
-static void build_output_flag(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+STALE_PLAN_CASE(stale_plan_flags) {
     struct ggml_tensor * x = mix(ctx, new_input(ctx, WIDTH, 1));
     struct ggml_tensor * out = mix(ctx, mix(ctx, x));
     if (second) {
@@ -209,12 +216,8 @@ static void build_output_flag(struct ggml_context * ctx, struct ggml_cgraph * gr
     end_with(graph, out);
 }
 
-CASE(stale_plan_flags) {
-    run_with_stale_plan(api_of(args), build_output_flag);
-}
-
 // Only the tensor behind a view changes. Again two rows are enough, and z takes the place of x.
-static void build_view_root(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+STALE_PLAN_CASE(stale_plan_view_root) {
     struct ggml_tensor * in = new_input(ctx, WIDTH, 1);
     struct ggml_tensor * x = mix(ctx, in);
     struct ggml_tensor * y = mix(ctx, x);
@@ -228,24 +231,16 @@ static void build_view_root(struct ggml_context * ctx, struct ggml_cgraph * grap
     ggml_build_forward_expand(graph, out);
 }
 
-CASE(stale_plan_view_root) {
-    run_with_stale_plan(api_of(args), build_view_root);
-}
-
 // Only an op changes: the first may write over its source, the second moves elements to other places.
-static void build_op(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+STALE_PLAN_CASE(stale_plan_op) {
     struct ggml_tensor * x = mix(ctx, new_external(ctx));
     struct ggml_tensor * out = second ? ggml_roll(ctx, x, 1, 1, 0, 0) : ggml_sqr(ctx, x);
     end_with(graph, out);
 }
 
-CASE(stale_plan_op) {
-    run_with_stale_plan(api_of(args), build_op);
-}
-
 // Only a size changes, and becomes smaller: the sum was planned in place over `rows`, which is now a
 // single row that every row of the sum needs.
-static void build_broadcast(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+STALE_PLAN_CASE(stale_plan_in_place_broadcast) {
     struct ggml_tensor * a = new_input(ctx, WIDTH, 4);
     struct ggml_tensor * external = new_external(ctx);
     struct ggml_tensor * first_rows = ggml_view_2d(ctx, external, WIDTH, second ? 1 : 4, external->nb[1], 0);
@@ -255,12 +250,8 @@ static void build_broadcast(struct ggml_context * ctx, struct ggml_cgraph * grap
     end_with(graph, out);
 }
 
-CASE(stale_plan_in_place_broadcast) {
-    run_with_stale_plan(api_of(args), build_broadcast);
-}
-
 // Only a leaf that no node reads changes: it becomes larger.
-static void build_larger_leaf(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+STALE_PLAN_CASE(stale_plan_unread_leaf_grew) {
     struct ggml_tensor * in = new_input(ctx, WIDTH, 4);
     struct ggml_tensor * unread = new_input(ctx, WIDTH, second ? 3 : 1);
     struct ggml_tensor * out = mix(ctx, in);
@@ -269,12 +260,8 @@ static void build_larger_leaf(struct ggml_context * ctx, struct ggml_cgraph * gr
     ggml_build_forward_expand(graph, out);
 }
 
-CASE(stale_plan_unread_leaf_grew) {
-    run_with_stale_plan(api_of(args), build_larger_leaf);
-}
-
 // Only the owner of a leaf's memory changes: it had some, now it needs some.
-static void build_external_leaf(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+STALE_PLAN_CASE(stale_plan_external_leaf) {
     struct ggml_tensor * out = mix(ctx, new_input(ctx, WIDTH, 1));
     struct ggml_tensor * unread = second ? ggml_new_tensor_2d(ctx, GGML_TYPE_F32, WIDTH, WIDTH) : new_external(ctx);
     ggml_set_input(unread);
@@ -282,10 +269,6 @@ static void build_external_leaf(struct ggml_context * ctx, struct ggml_cgraph * 
     ggml_set_output(out);
     ggml_build_forward_expand(graph, unread);
     ggml_build_forward_expand(graph, out);
-}
-
-CASE(stale_plan_external_leaf) {
-    run_with_stale_plan(api_of(args), build_external_leaf);
 }
 
 // A plan without buffers
@@ -350,8 +333,7 @@ CASE(wanted_size_after_failure) {
 
 // Upstream's list of free blocks ends at 256 a chunk. Here 300 results become free with a live one
 // between each two.
-static void build_many_holes(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
-    (void) second;
+FRESH_PLAN_CASE(out_of_free_blocks) {
     enum { COUNT = 600 };
     struct ggml_tensor * in = new_input(ctx, WIDTH, 1);
     struct ggml_tensor * results[COUNT];
@@ -368,33 +350,19 @@ static void build_many_holes(struct ggml_context * ctx, struct ggml_cgraph * gra
     end_with(graph, sum);
 }
 
-CASE(out_of_free_blocks) {
-    run_with_fresh_plan(api_of(args), build_many_holes);
-}
-
 // The table of tensors is sized by the graph's lists. A part of a larger graph refers to more than it
 // lists.
-static void build_unlisted_sources(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
-    (void) second;
+FRESH_PLAN_CASE(hash_set_full) {
     struct ggml_tensor * out = ggml_add(ctx, new_external(ctx), new_external(ctx));
     ggml_set_output(out);
     ggml_build_forward_expand(ggml_new_graph(ctx), out); // the larger graph
     ggml_graph_add_node(graph, out);
 }
 
-CASE(hash_set_full) {
-    run_with_fresh_plan(api_of(args), build_unlisted_sources);
-}
-
 // Upstream takes the address NULL for "not placed yet", and a buffer without bytes starts there.
-static void build_zero_sizes(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
-    (void) second;
+FRESH_PLAN_CASE(only_zero_sizes) {
     struct ggml_tensor * out = ggml_sqr(ctx, new_input(ctx, WIDTH, 0));
     end_with(graph, out);
-}
-
-CASE(only_zero_sizes) {
-    run_with_fresh_plan(api_of(args), build_zero_sizes);
 }
 
 // Views and markers
@@ -423,8 +391,7 @@ CASE(in_place_through_view) {
 }
 
 // The output is a view; the tensor whose memory it is has no flag.
-static void build_output_view(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
-    (void) second;
+FRESH_PLAN_CASE(output_view) {
     struct ggml_tensor * x = mix(ctx, new_input(ctx, WIDTH, 1));
     struct ggml_tensor * view = ggml_view_1d(ctx, x, WIDTH, 0);
     struct ggml_tensor * out = mix(ctx, mix(ctx, view));
@@ -432,15 +399,10 @@ static void build_output_view(struct ggml_context * ctx, struct ggml_cgraph * gr
     end_with(graph, out);
 }
 
-CASE(output_view) {
-    run_with_fresh_plan(api_of(args), build_output_view);
-}
-
 // ggml-org/llama.cpp#27301: a marker that keeps `late` live comes before the node that computes `late`.
 // Upstream gives `late` the memory of `early` there, and then `early`, which already holds its result,
 // another place.
-static void build_marker(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
-    (void) second;
+FRESH_PLAN_CASE(marker_before_producer) {
     struct ggml_tensor * early = mix(ctx, new_input(ctx, WIDTH, 1));
     struct ggml_tensor * rest = mix(ctx, mix(ctx, new_input(ctx, WIDTH, 1)));
     struct ggml_tensor * late = ggml_sqr(ctx, early);
@@ -453,8 +415,4 @@ static void build_marker(struct ggml_context * ctx, struct ggml_cgraph * graph, 
     ggml_graph_add_node(graph, marker);
     ggml_build_forward_expand(graph, rest);
     ggml_build_forward_expand(graph, out);
-}
-
-CASE(marker_before_producer) {
-    run_with_fresh_plan(api_of(args), build_marker);
 }

@@ -180,33 +180,13 @@ static void test_rules(const struct rules * rules, struct case_args args) {
     bench_free(&bench);
 }
 
-CASE(elementwise) {
-    test_rules(&ELEMENTWISE_RULES, args);
-}
-
-CASE(binary) {
-    test_rules(&BINARY_RULES, args);
-}
-
-CASE(rows) {
-    test_rules(&ROW_RULES, args);
-}
-
-CASE(gates) {
-    test_rules(&GATE_RULES, args);
-}
-
-CASE(copies) {
-    test_rules(&COPY_RULES, args);
-}
-
-CASE(backward) {
-    test_rules(&BACKWARD_RULES, args);
-}
-
-CASE(parts) {
-    test_rules(&PART_RULES, args);
-}
+CASE_OF(elementwise, test_rules(&ELEMENTWISE_RULES, args))
+CASE_OF(binary, test_rules(&BINARY_RULES, args))
+CASE_OF(rows, test_rules(&ROW_RULES, args))
+CASE_OF(gates, test_rules(&GATE_RULES, args))
+CASE_OF(copies, test_rules(&COPY_RULES, args))
+CASE_OF(backward, test_rules(&BACKWARD_RULES, args))
+CASE_OF(parts, test_rules(&PART_RULES, args))
 
 // ---------------------------------------------------------------------------------------------------
 // What breaks

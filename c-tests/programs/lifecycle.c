@@ -19,13 +19,6 @@
 
 #define ALIGNMENT 64
 
-typedef void (*body_fn)(const struct allocator_api * api);
-
-static void on_both(body_fn body) {
-    body(&lastuse_api);
-    body(&upstream_api);
-}
-
 static void alloc_and_check(const struct allocator_api * api, ggml_gallocr_t galloc, struct built built) {
     CHECK(api->alloc_graph(galloc, built.graph), "%s did not allocate the graph", api->name);
     CHECK_PLAN(built.graph, "%s", api->name);
@@ -52,7 +45,7 @@ static bool has_memory(struct built built) {
 
 // One graph after another
 
-static void grow_and_shrink(const struct allocator_api * api) {
+CASE_ON_BOTH(growing_and_shrinking_graphs) {
     static const int  tokens[] = { 4, 16, 2, 32, 8, 1, 64, 3 };
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
@@ -73,12 +66,8 @@ static void grow_and_shrink(const struct allocator_api * api) {
     CHECK(dummy.live_buffers == 0, "%zu buffers leaked", dummy.live_buffers);
 }
 
-CASE(growing_and_shrinking_graphs) {
-    on_both(grow_and_shrink);
-}
-
 // The first prompt is the largest graph, so nothing that follows needs another buffer.
-static void alternate(const struct allocator_api * api) {
+CASE_ON_BOTH(prompt_and_decode_alternate) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));
@@ -95,12 +84,8 @@ static void alternate(const struct allocator_api * api) {
     api->free(galloc);
 }
 
-CASE(prompt_and_decode_alternate) {
-    on_both(alternate);
-}
-
 // Servers rely on this: one reserve for the worst case, and no allocation afterwards.
-static void serve_smaller(const struct allocator_api * api) {
+CASE_ON_BOTH(largest_plan_serves_smaller_graphs) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     ggml_gallocr_t galloc  = api->new(dummy_buft_type(&dummy));
@@ -118,11 +103,7 @@ static void serve_smaller(const struct allocator_api * api) {
     built_free(largest);
 }
 
-CASE(largest_plan_serves_smaller_graphs) {
-    on_both(serve_smaller);
-}
-
-static void alloc_twice(const struct allocator_api * api) {
+CASE_ON_BOTH(allocated_graph_is_left_alone) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));
@@ -150,10 +131,6 @@ static void alloc_twice(const struct allocator_api * api) {
     built_free(built);
 }
 
-CASE(allocated_graph_is_left_alone) {
-    on_both(alloc_twice);
-}
-
 // The last step reads four of eight rows, those behind the first `skip` ones.
 static struct built built_with_offset(int skip) {
     struct built         b    = built_new(16, 16384);
@@ -166,7 +143,7 @@ static struct built built_with_offset(int skip) {
 }
 
 // A plan may put the result over the viewed rows, but then only over the rows of this offset.
-static void move_a_view(const struct allocator_api * api) {
+CASE_ON_BOTH(plan_does_not_outlive_a_views_offset) {
     struct built      first  = built_with_offset(0);
     struct built      second = built_with_offset(2);
     struct dummy_buft dummy;
@@ -177,10 +154,6 @@ static void move_a_view(const struct allocator_api * api) {
     api->free(galloc);
     built_free(first);
     built_free(second);
-}
-
-CASE(plan_does_not_outlive_a_views_offset) {
-    on_both(move_a_view);
 }
 
 // Several buffer types
@@ -197,7 +170,7 @@ static int * split_ids(struct built built) {
 }
 
 // Without a plan, or with one for another topology, only the program knows the buffers of nodes.
-static void need_reserve(const struct allocator_api * api) {
+CASE_ON_BOTH(several_types_need_a_reserve) {
     struct dummy_pair two;
     dummy_pair_init(&two, ALIGNMENT);
     struct built   prompt = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 4 });
@@ -219,10 +192,6 @@ static void need_reserve(const struct allocator_api * api) {
     built_free(prompt);
     built_free(decode);
     CHECK(two.dummies[0].live_buffers + two.dummies[1].live_buffers == 0, "a buffer leaked");
-}
-
-CASE(several_types_need_a_reserve) {
-    on_both(need_reserve);
 }
 
 // Three products; the last one reads the first or the second.
@@ -290,15 +259,11 @@ CASE(measured_then_allocated) {
 
 // Unusual graphs
 
-static void free_null(const struct allocator_api * api) {
+CASE_ON_BOTH(freeing_null) {
     api->free(NULL);
 }
 
-CASE(freeing_null) {
-    on_both(free_null);
-}
-
-static void place_nothing(const struct allocator_api * api) {
+CASE_ON_BOTH(empty_graph) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct built   empty  = built_new(16, 0);
@@ -312,12 +277,8 @@ static void place_nothing(const struct allocator_api * api) {
     built_free(empty);
 }
 
-CASE(empty_graph) {
-    on_both(place_nothing);
-}
-
 // Programs put leafs into a graph to have memory for them, whether or not a node reads them.
-static void place_leafs(const struct allocator_api * api) {
+CASE_ON_BOTH(only_leafs) {
     struct built built = built_new(16, 0);
     for (int i = 1; i <= 10; i++) {
         ggml_build_forward_expand(built.graph, ggml_new_tensor_1d(built.ctx, GGML_TYPE_F32, i * 7));
@@ -326,12 +287,8 @@ static void place_leafs(const struct allocator_api * api) {
     built_free(built);
 }
 
-CASE(only_leafs) {
-    on_both(place_leafs);
-}
-
 // A part of a graph may name sources that it does not list.
-static void place_unlisted(const struct allocator_api * api) {
+CASE_ON_BOTH(source_in_no_list) {
     struct built         built  = built_new(16, 0);
     struct ggml_tensor * source = ggml_new_tensor_1d(built.ctx, GGML_TYPE_F32, 100);
     struct ggml_tensor * last   = source;
@@ -345,12 +302,8 @@ static void place_unlisted(const struct allocator_api * api) {
     built_free(built);
 }
 
-CASE(source_in_no_list) {
-    on_both(place_unlisted);
-}
-
 // Tensors without elements, as left over when a batch is empty.
-static void place_zero_sizes(const struct allocator_api * api) {
+CASE_ON_BOTH(zero_size_tensors) {
     struct built         built = built_new(32, 0);
     struct ggml_tensor * some  = new_input(built.ctx, WIDTH, 4);
     struct ggml_tensor * none  = new_input(built.ctx, WIDTH, 0);
@@ -363,11 +316,7 @@ static void place_zero_sizes(const struct allocator_api * api) {
     built_free(built);
 }
 
-CASE(zero_size_tensors) {
-    on_both(place_zero_sizes);
-}
-
-static void place_large(const struct allocator_api * api) {
+CASE_ON_BOTH(large_graphs) {
     static const int layers[] = { 11, 170 };
     static const int least[]  = { 300, 5000 };
     for (int i = 0; i < 2; i++) {
@@ -377,10 +326,6 @@ static void place_large(const struct allocator_api * api) {
         check_one(api, built);
         built_free(built);
     }
-}
-
-CASE(large_graphs) {
-    on_both(place_large);
 }
 
 // Threads

@@ -87,17 +87,9 @@ static void random_graphs(struct case_args args, int n, size_t max_size) {
     }
 }
 
-CASE(one_type) {
-    random_graphs(args, 1, 0);
-}
-
-CASE(several_types_of_which_one_repeats) {
-    random_graphs(args, DUMMY_BUFFERS, 0);
-}
-
-CASE(chunks_are_added_up) {
-    random_graphs(args, 3, 16384);
-}
+CASE_OF(one_type, random_graphs(args, 1, 0))
+CASE_OF(several_types_of_which_one_repeats, random_graphs(args, DUMMY_BUFFERS, 0))
+CASE_OF(chunks_are_added_up, random_graphs(args, 3, 16384))
 
 // NULL has the same meaning as in ggml_gallocr_reserve_n.
 CASE(null_ids_mean_the_first_type) {

@@ -93,17 +93,9 @@ static void no_graph_is_refused(int count) {
     separate_backends_free(&separate);
 }
 
-CASE(on_one_backend) {
-    no_graph_is_refused(1);
-}
-
-CASE(on_two_backends) {
-    no_graph_is_refused(2);
-}
-
-CASE(on_three_backends) {
-    no_graph_is_refused(3);
-}
+CASE_OF(on_one_backend, no_graph_is_refused(1))
+CASE_OF(on_two_backends, no_graph_is_refused(2))
+CASE_OF(on_three_backends, no_graph_is_refused(3))
 
 #define LEAFS 4
 

@@ -82,22 +82,13 @@ static void run_random_graphs(struct case_args args, long long count, int n_thre
     ggml_backend_free(cpu);
 }
 
-CASE(random_graphs) {
-    run_random_graphs(args, 500, 1, (struct random_graph_options){ 0 });
-}
+CASE_OF(random_graphs, run_random_graphs(args, 500, 1, (struct random_graph_options){ 0 }))
 
 // Fewer graphs: the threads spend most of their time waiting for one another.
-CASE(random_graphs_in_threads) {
-    run_random_graphs(args, 30, 2, (struct random_graph_options){ 0 });
-}
-
-CASE(large_random_graphs) {
-    run_random_graphs(args, 20, 1, (struct random_graph_options){ .n_steps = 200 });
-}
-
-CASE(random_graphs_with_output_views) {
-    run_random_graphs(args, 200, 1, (struct random_graph_options){ .output_views = true });
-}
+CASE_OF(random_graphs_in_threads, run_random_graphs(args, 30, 2, (struct random_graph_options){ 0 }))
+CASE_OF(large_random_graphs, run_random_graphs(args, 20, 1, (struct random_graph_options){ .n_steps = 200 }))
+CASE_OF(random_graphs_with_output_views,
+        run_random_graphs(args, 200, 1, (struct random_graph_options){ .output_views = true }))
 
 CASE(alternatives) {
     struct random_graph_options options = { .alternatives = true };

@@ -142,17 +142,10 @@ static void run_random_graphs(struct case_args args, struct random_case what, lo
     }
 }
 
-CASE(random_graphs_with_random_cuts) {
-    run_random_graphs(args, (struct random_case){ .threads = 1 }, 400);
-}
-
-CASE(random_graphs_with_two_threads) {
-    run_random_graphs(args, (struct random_case){ .threads = 2 }, 100);
-}
-
-CASE(random_graphs_with_chosen_cuts) {
-    run_random_graphs(args, (struct random_case){ .threads = 1, .chosen = true }, 300);
-}
+CASE_OF(random_graphs_with_random_cuts, run_random_graphs(args, (struct random_case){ .threads = 1 }, 400))
+CASE_OF(random_graphs_with_two_threads, run_random_graphs(args, (struct random_case){ .threads = 2 }, 100))
+CASE_OF(random_graphs_with_chosen_cuts,
+        run_random_graphs(args, (struct random_case){ .threads = 1, .chosen = true }, 300))
 
 CASE(random_graphs_with_copies_and_views) {
     struct random_graph_options options = { .copies = true, .output_views = true };

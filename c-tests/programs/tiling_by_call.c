@@ -432,19 +432,12 @@ static void check_shape(struct large_graph (*build)(void), bool is_tiled) {
     }
 }
 
-CASE(sinks_without_a_mask_are_tiled_with_their_heads) {
-    check_shape(with_sinks, true);
-}
+CASE_OF(sinks_without_a_mask_are_tiled_with_their_heads, check_shape(with_sinks, true))
 
 CASE(slices_of_tiles_are_tiled_again) {
     check_shape(with_slices_of_tiles, true);
     check_shape(with_slices_of_products, true);
 }
 
-CASE(rows_that_overlap_are_not_tiled) {
-    check_shape(with_overlapping_rows, false);
-}
-
-CASE(sizes_are_those_that_the_allocator_takes) {
-    check_shape(with_a_node_in_place, false);
-}
+CASE_OF(rows_that_overlap_are_not_tiled, check_shape(with_overlapping_rows, false))
+CASE_OF(sizes_are_those_that_the_allocator_takes, check_shape(with_a_node_in_place, false))

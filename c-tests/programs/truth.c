@@ -64,28 +64,18 @@ static void run_fresh(struct seeds seeds, int n_threads, struct random_graph_opt
     ggml_backend_free(cpu);
 }
 
-CASE(one_thread) {
-    run_fresh(seeds_from(args, 500), 1, (struct random_graph_options){ 0 });
-}
+CASE_OF(one_thread, run_fresh(seeds_from(args, 500), 1, (struct random_graph_options){ 0 }))
 
-// Fewer graphs: on a busy machine the threads spend their time waiting for one another.
-CASE(two_threads) {
-    run_fresh(seeds_from(args, 150), 2, (struct random_graph_options){ 0 });
-}
+// Fewer graphs: the threads spend most of their time waiting for one another.
+CASE_OF(two_threads, run_fresh(seeds_from(args, 150), 2, (struct random_graph_options){ 0 }))
 
 // As the scheduler gives graphs to the allocator.
-CASE(markers) {
-    run_fresh(seeds_from(args, 300), 1, (struct random_graph_options){ .markers = true });
-}
+CASE_OF(markers, run_fresh(seeds_from(args, 300), 1, (struct random_graph_options){ .markers = true }))
 
 // Some results are not selected: no backend computes them.
-CASE(alternatives) {
-    run_fresh(seeds_from(args, 400), 1, (struct random_graph_options){ .alternatives = true });
-}
-
-CASE(alternatives_two_threads) {
-    run_fresh(seeds_from(args, 60), 2, (struct random_graph_options){ .alternatives = true, .markers = true });
-}
+CASE_OF(alternatives, run_fresh(seeds_from(args, 400), 1, (struct random_graph_options){ .alternatives = true }))
+CASE_OF(alternatives_two_threads,
+        run_fresh(seeds_from(args, 60), 2, (struct random_graph_options){ .alternatives = true, .markers = true }))
 
 // Everything at once that a scheduler may add, and sources in no list: such graphs can be planned, not computed.
 CASE(oddities_are_planned) {
@@ -104,9 +94,7 @@ CASE(oddities_are_planned) {
 }
 
 // Upstream fails here: it can free the memory under an output that is a view.
-CASE(output_views) {
-    run_fresh(seeds_from(args, 300), 1, (struct random_graph_options){ .output_views = true });
-}
+CASE_OF(output_views, run_fresh(seeds_from(args, 300), 1, (struct random_graph_options){ .output_views = true }))
 
 // One allocator for all graphs: most need a new plan, some a larger buffer. Every graph is allocated
 // and computed twice.
@@ -241,62 +229,21 @@ static void run_rules_on(int n_threads, struct seeds seeds, const char * rules) 
     ggml_backend_free(cpu);
 }
 
-CASE(rules_none) {
-    run_rules_on(1, seeds_from(args, 100), "none");
-}
+// All sets of rules that differ by one rule from "all", and two more.
+static const char * const RULES[] = {
+    "none",         "ggml",         "all",          "all,no-in-place",      "all,no-views",         "all,no-rows",
+    "all,no-scans", "all,no-copies", "all,no-concat", "all,no-oldest-source", "all,no-unread-inputs", "all,no-inactive",
+};
 
-CASE(rules_of_ggml) {
-    run_rules_on(1, seeds_from(args, 100), "ggml");
-}
-
-CASE(rules_all) {
-    run_rules_on(1, seeds_from(args, 100), "all");
-}
-
-CASE(rules_without_in_place) {
-    run_rules_on(1, seeds_from(args, 100), "all,no-in-place");
-}
-
-CASE(rules_without_views) {
-    run_rules_on(1, seeds_from(args, 100), "all,no-views");
-}
-
-CASE(rules_without_rows) {
-    run_rules_on(1, seeds_from(args, 100), "all,no-rows");
-}
-
-CASE(rules_without_scans) {
-    run_rules_on(1, seeds_from(args, 100), "all,no-scans");
-}
-
-CASE(rules_without_copies) {
-    run_rules_on(1, seeds_from(args, 100), "all,no-copies");
-}
-
-CASE(rules_without_concat) {
-    run_rules_on(1, seeds_from(args, 100), "all,no-concat");
-}
-
-CASE(rules_without_oldest_source) {
-    run_rules_on(1, seeds_from(args, 100), "all,no-oldest-source");
-}
-
-CASE(rules_without_unread_inputs) {
-    run_rules_on(1, seeds_from(args, 100), "all,no-unread-inputs");
-}
-
-CASE(rules_without_inactive) {
-    run_rules_on(1, seeds_from(args, 100), "all,no-inactive");
+CASE(rules) {
+    for (size_t i = 0; i < sizeof(RULES) / sizeof(RULES[0]); i++) {
+        run_rules_on(1, seeds_from(args, 100), RULES[i]);
+    }
 }
 
 // Few graphs, as above.
-CASE(all_rules_in_threads) {
-    static const char * const all[] = {
-        "none", "ggml", "all", "all,no-in-place", "all,no-views", "all,no-rows",
-        "all,no-scans", "all,no-copies", "all,no-concat",
-        "all,no-oldest-source", "all,no-unread-inputs", "all,no-inactive",
-    };
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        run_rules_on(2, seeds_from(args, 2), all[i]);
+CASE(rules_in_threads) {
+    for (size_t i = 0; i < sizeof(RULES) / sizeof(RULES[0]); i++) {
+        run_rules_on(2, seeds_from(args, 2), RULES[i]);
     }
 }

@@ -107,25 +107,11 @@ static void run(struct case_args args, int count, struct setting setting) {
     ggml_backend_free(cpu);
 }
 
-CASE(one_thread) {
-    run(args, 200, (struct setting){ .n_threads = 1 });
-}
-
-CASE(two_threads) {
-    run(args, 40, (struct setting){ .n_threads = 2 });
-}
-
-CASE(markers) {
-    run(args, 100, (struct setting){ .n_threads = 1, .options = { .markers = true } });
-}
-
-CASE(copies) {
-    run(args, 100, (struct setting){ .n_threads = 1, .options = { .copies = true } });
-}
-
-CASE(scheduler) {
-    run(args, 60, (struct setting){ .n_threads = 1, .schedules = true });
-}
+CASE_OF(one_thread, run(args, 200, (struct setting){ .n_threads = 1 }))
+CASE_OF(two_threads, run(args, 40, (struct setting){ .n_threads = 2 }))
+CASE_OF(markers, run(args, 100, (struct setting){ .n_threads = 1, .options = { .markers = true } }))
+CASE_OF(copies, run(args, 100, (struct setting){ .n_threads = 1, .options = { .copies = true } }))
+CASE_OF(scheduler, run(args, 60, (struct setting){ .n_threads = 1, .schedules = true }))
 
 // Graphs on ggml's own allocator are verified too
 CASE(upstream_allocator) {

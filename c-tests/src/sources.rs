@@ -43,7 +43,7 @@ pub struct Case {
     pub is_conditional: bool,
 }
 
-/// Returns the cases in a source: the lines `CASE(name) {` and `LASTUSE_CASE(name) {`.
+/// Returns the cases in a source: lines that begin with `CASE(name` or another macro whose name contains CASE.
 pub fn cases(source: &str) -> Vec<Case> {
     let (mut cases, mut conditions) = (Vec::new(), 0_usize);
     for line in source.lines() {
@@ -52,12 +52,12 @@ pub fn cases(source: &str) -> Vec<Case> {
         } else if line.starts_with("#endif") {
             conditions -= 1;
         }
-        let (needs_lastuse, rest) = match line.strip_prefix("LASTUSE_") {
-            Some(rest) => (true, rest),
-            None => (false, line),
-        };
-        if let Some(name) = rest.strip_prefix("CASE(").and_then(|rest| rest.strip_suffix(") {")) {
-            cases.push(Case { name: name.to_owned(), needs_lastuse, is_conditional: conditions > 0 });
+        let is_macro = |word: &str| word.contains("CASE") && word.bytes().all(|c| c == b'_' || c.is_ascii_uppercase());
+        if let Some((word, rest)) = line.split_once('(')
+            && is_macro(word)
+        {
+            let name = rest.split([',', ')']).next().unwrap_or_default().to_owned();
+            cases.push(Case { name, needs_lastuse: word.starts_with("LASTUSE_"), is_conditional: conditions > 0 });
         }
     }
     cases

@@ -19,7 +19,7 @@ struct test_case {
 };
 
 // Begins the function of a case, which has `args`, and lists it before main() runs. Drivers read the names from the source: each
-// is on its own line.
+// is on its own line, behind this macro or another one whose name contains CASE.
 #define CASE(name)                                                                      \
     static void              name(struct case_args args);                               \
     static struct test_case  name##_case = { #name, name, NULL };                       \
@@ -30,6 +30,21 @@ struct test_case {
 
 // A case that needs what only lastuse's plans do: it is not run where lastuse is off.
 #define LASTUSE_CASE(name) CASE(name)
+
+// A case of one statement.
+#define CASE_OF(name, ...)                                                              \
+    CASE(name) {                                                                        \
+        __VA_ARGS__;                                                                    \
+    }
+
+// A case that is run on lastuse and on ggml's own allocator, of upstream.h: it has `api`.
+#define CASE_ON_BOTH(name)                                                              \
+    static void name##_by(const struct allocator_api * api);                            \
+    CASE(name) {                                                                        \
+        name##_by(&lastuse_api);                                                        \
+        name##_by(&upstream_api);                                                       \
+    }                                                                                   \
+    static void name##_by(const struct allocator_api * api)
 
 void list_case(struct test_case * listed);
 

@@ -2,38 +2,35 @@
 //
 //   verify_faults <case>
 //
-// prints the message and exits with 43 when the program was aborted with a message that has all words of the case, with
-// 44 when a word is missing, and with 1 when it was not aborted.
+// prints the message and exits with 0 when the program was aborted with a message that has all words of the case.
 
-#include "check.h"
+#include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
 
-#define MAX_WORDS 6
+static const char * const * expected; // words that the message must contain, behind them NULL
 
-struct fault {
-    const char * name;
-    void (*run)(void);
-    const char * words[MAX_WORDS]; // that the message must contain
-};
-
-#define FAULT(function, ...) { #function, function, { __VA_ARGS__ } }
-
-static const struct fault * running;
-
-static void print_and_exit(const char * message) {
-    int status = 43;
+static void check_message(const char * message) {
     printf("%s\n", message);
-    for (int i = 0; i < MAX_WORDS && running->words[i] != NULL; i++) {
-        if (strstr(message, running->words[i]) == NULL) {
-            printf("the message does not contain: %s\n", running->words[i]);
-            status = 44;
-        }
+    for (const char * const * word = expected; *word != NULL; word++) {
+        CHECK(strstr(message, *word) != NULL, "the message does not contain: %s", *word);
     }
     fflush(stdout);
-    _Exit(status); // not exit(): leaks do not matter here
+    _Exit(0); // not exit(): leaks do not matter here
 }
+
+// A case that must be aborted with a message that has these words.
+#define FAULT_CASE(name, ...)                                              \
+    static void name##_happens(void);                                      \
+    CASE(name) {                                                           \
+        static const char * const words[] = { __VA_ARGS__, NULL };         \
+        expected                          = words;                         \
+        ggml_set_abort_callback(check_message);                            \
+        name##_happens();                                                  \
+        CHECK(false, "%s did not end the program", #name);                 \
+    }                                                                      \
+    static void name##_happens(void)
 
 static struct ggml_tensor * named(struct ggml_tensor * t, const char * name) {
     ggml_set_name(t, name);
@@ -113,65 +110,65 @@ static void compute(const struct laid_out * l) {
     CHECK(lastuse_graph_compute_guarded(new_cpu(2), l->graph) == GGML_STATUS_SUCCESS, "it is computed");
 }
 
-// Operations that write where they must not
-
 static struct misdeed misdeed;
 
-static void no_fault(void) {
+// The program's function also writes at an offset from its result.
+static void compute_and_write(ptrdiff_t offset, size_t bytes) {
+    misdeed           = (struct misdeed){ .offset = offset, .bytes = bytes };
+    struct laid_out l = lay_out(&misdeed);
+    compute(&l);
+}
+
+// Operations that write where they must not
+
+FAULT_CASE(no_fault, "nothing was found") {
     struct laid_out l = lay_out(&misdeed);
     compute(&l);
     ggml_abort(__FILE__, __LINE__, "nothing was found");
 }
 
-static void write_behind(void) {
-    misdeed           = (struct misdeed){ .offset = 256, .bytes = 4 };
-    struct laid_out l = lay_out(&misdeed);
-    compute(&l);
+FAULT_CASE(write_behind, "step 2 of 4, \"evil\" (MAP_CUSTOM1)", "4 bytes", "right behind its end", "1280 to 1283",
+           "\"kept\" (NONE)") {
+    compute_and_write(256, 4);
 }
 
-static void write_before(void) {
-    misdeed           = (struct misdeed){ .offset = -16, .bytes = 4 };
-    struct laid_out l = lay_out(&misdeed);
-    compute(&l);
+FAULT_CASE(write_before, "\"evil\"", "4 bytes", "12 bytes before its start", "1008 to 1011", "freed block") {
+    compute_and_write(-16, 4);
 }
 
-static void write_far_away(void) {
-    misdeed           = (struct misdeed){ .offset = 2048, .bytes = 8 };
-    struct laid_out l = lay_out(&misdeed);
-    compute(&l);
+FAULT_CASE(write_far_away, "\"evil\"", "8 bytes", "1792 bytes behind its end", "3072 to 3079", "free") {
+    compute_and_write(2048, 8);
 }
 
-static void write_twice(void) {
-    misdeed           = (struct misdeed){ .offset = 250, .bytes = 600 };
-    struct laid_out l = lay_out(&misdeed);
-    compute(&l);
+FAULT_CASE(write_twice, "\"evil\"", "594 bytes", "right behind its end", "\"kept\" (NONE)") {
+    compute_and_write(250, 600);
 }
 
-static void write_freed_block(void) {
+FAULT_CASE(write_freed_block, "\"evil\"", "4 bytes", "756 bytes before its start", "264 to 267", "freed block") {
     struct laid_out l = lay_out(&misdeed);
     misdeed           = (struct misdeed){ .tensor = l.early, .offset = 8, .bytes = 4 };
     compute(&l);
 }
 
-static void write_weight(void) {
+FAULT_CASE(write_weight, "\"evil\"", "12 bytes", "in another buffer", "520 to 531", "\"w\" (NONE)") {
     struct laid_out l = lay_out(&misdeed);
     misdeed           = (struct misdeed){ .tensor = l.w, .offset = 8, .bytes = 12 };
     compute(&l);
 }
 
-static void write_source(void) {
+FAULT_CASE(write_source, "\"evil\"", "1 byte outside", "512 to 512", "\"small\" (ADD)") {
     struct laid_out l = lay_out(&misdeed);
     misdeed           = (struct misdeed){ .tensor = l.small, .bytes = 1 };
     compute(&l);
 }
 
-static void write_input_that_is_read_later(void) {
+FAULT_CASE(write_input_that_is_read_later, "\"evil\"", "20 bytes", "100 bytes behind its end", "\"kept\" (NONE)") {
     struct laid_out l = lay_out(&misdeed);
     misdeed           = (struct misdeed){ .tensor = l.kept, .offset = 100, .bytes = 20 };
     compute(&l);
 }
 
-static void write_marked_weight(void) {
+FAULT_CASE(write_marked_weight, "\"evil\"", "12 bytes", "in another buffer", "\"w\" (NONE)") {
     CHECK(lastuse_set("verify", "weights"), "a known word");
     struct laid_out l = lay_out(&misdeed);
     ggml_backend_buffer_set_usage(l.w->buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
@@ -179,7 +176,8 @@ static void write_marked_weight(void) {
     compute(&l);
 }
 
-static void plan_is_checked_before_computing(void) {
+FAULT_CASE(plan_is_checked_before_computing, "step 1, \"small\" (ADD)", "\"early\" (SQR)", "step 0", "504 to 511",
+           "8 bytes") {
     struct laid_out l = lay_out(&misdeed);
     l.small->data     = (char *) l.small->data - 8; // reaches into early, which it reads
     compute(&l);
@@ -225,25 +223,25 @@ static void compute_scheduled(const struct scheduled * s) {
     CHECK(ggml_backend_sched_graph_compute(s->sched, s->l.graph) == GGML_STATUS_SUCCESS, "it is computed");
 }
 
-static void scheduler_no_fault(void) {
+FAULT_CASE(scheduler_no_fault, "nothing was found") {
     struct scheduled s = schedule("memory");
     compute_scheduled(&s);
     ggml_abort(__FILE__, __LINE__, "nothing was found");
 }
 
-static void scheduler_write_freed_block(void) {
+FAULT_CASE(scheduler_write_freed_block, "\"evil\"", "8 bytes", "freed block") {
     struct scheduled s = schedule("memory");
     misdeed            = (struct misdeed){ .tensor = s.l.early, .offset = 64 * 64 * 4 - 8, .bytes = 8 };
     compute_scheduled(&s);
 }
 
-static void scheduler_write_weight(void) {
+FAULT_CASE(scheduler_write_weight, "\"evil\"", "8 bytes", "another buffer", "508 to 515", "\"w\"") {
     struct scheduled s = schedule("memory");
     misdeed            = (struct misdeed){ .tensor = s.l.w, .offset = -4, .bytes = 8 };
     compute_scheduled(&s);
 }
 
-static void scheduler_write_source_of_unknown_graph(void) {
+FAULT_CASE(scheduler_write_source_of_unknown_graph, "\"evil\" (MAP_CUSTOM1)", "8 bytes", "\"small\" (ADD)") {
     struct scheduled s = schedule("off");
     misdeed            = (struct misdeed){ .tensor = s.l.small, .bytes = 8 };
     compute_scheduled(&s);
@@ -263,7 +261,8 @@ static ggml_gallocr_t new_watched_allocator(void) {
 }
 
 // The program keeps a result of a graph, which the next one reads, in the memory of the same allocator.
-static void result_of_an_earlier_graph_is_overwritten(void) {
+FAULT_CASE(result_of_an_earlier_graph_is_overwritten, "\"state\" (NONE)", "\"other\" (NONE)",
+           "before the first step", "to 255 of the CPU buffer") {
     struct ggml_context * ctx    = no_alloc_context(1 << 20);
     ggml_gallocr_t        galloc = new_watched_allocator();
     struct ggml_tensor *  first  = ggml_sqr(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096));
@@ -276,7 +275,8 @@ static void result_of_an_earlier_graph_is_overwritten(void) {
     allocate(galloc, ctx, named(ggml_add(ctx, ggml_mul_mat(ctx, next, next), ggml_sum(ctx, state)), "last"));
 }
 
-static void changed_address_is_seen_by_the_next_allocation(void) {
+FAULT_CASE(changed_address_is_seen_by_the_next_allocation, "\"x\" (NONE)", "\"y\" (NONE)", "before the first step",
+           "(192 bytes)") {
     struct ggml_context * ctx    = no_alloc_context(1 << 20);
     ggml_gallocr_t        galloc = new_watched_allocator();
     struct ggml_tensor *  x      = new_vector(ctx, "x");
@@ -319,42 +319,46 @@ static struct kept keep_graph_while_memory_grows(void) {
     return k;
 }
 
-static void kept_graph_is_computed(void) {
+FAULT_CASE(kept_graph_is_computed, "\"x\" (NONE)", "the graph of 2 nodes that ends with \"sum\" (SUM)",
+           "a CPU buffer of", "freed since", "reserve the") {
     struct kept k = keep_graph_while_memory_grows();
     lastuse_graph_compute_guarded(new_cpu(1), k.graph);
 }
 
-static void kept_graph_is_checked(void) {
+FAULT_CASE(kept_graph_is_checked, "\"x\" (NONE)", "\"sum\" (SUM)", "which its allocator has freed since") {
     lastuse_guard_check_graph(keep_graph_while_memory_grows().graph);
 }
 
-static void kept_graph_is_allocated_as_it_is(void) {
+FAULT_CASE(kept_graph_is_allocated_as_it_is, "\"x\" (NONE)", "\"sum\" (SUM)", "which its allocator has freed since") {
     struct kept k = keep_graph_while_memory_grows();
     ggml_gallocr_alloc_graph(k.galloc, k.graph);
 }
 
-static void kept_node_is_computed_under_guard(void) {
+FAULT_CASE(kept_node_is_computed_under_guard, "\"x\" (NONE)", "\"sum\" (SUM)",
+           "which its allocator has freed since") {
     struct kept k = keep_graph_while_memory_grows();
     lastuse_guard_eval(k.sum->src[0], true, new_guard());
 }
 
-static void input_of_kept_graph_is_set(void) {
+FAULT_CASE(input_of_kept_graph_is_set, "\"x\" (NONE)", "\"sum\" (SUM)", "which its allocator has freed since") {
     lastuse_guard_check_tensor(keep_graph_while_memory_grows().x);
 }
 
-static void kept_graph_outlives_its_allocator(void) {
+FAULT_CASE(kept_graph_outlives_its_allocator, "\"x\" (NONE)", "\"sum\" (SUM)", "and when they are freed") {
     struct kept k = keep_graph();
     ggml_gallocr_free(k.galloc);
     lastuse_guard_check_graph(k.graph);
 }
 
-static void tensor_is_moved_after_its_allocation(void) {
+FAULT_CASE(tensor_is_moved_after_its_allocation, "\"sum\" (SUM) of the graph of 2 nodes", "was put at address",
+           "in a CPU buffer of", "allocate the graph again") {
     struct kept k = keep_graph();
     k.sum->data   = k.x->data;
     lastuse_guard_check_graph(k.graph);
 }
 
-static void weights_are_freed_before_the_last_graph(void) {
+FAULT_CASE(weights_are_freed_before_the_last_graph, "\"weight\" (NONE)", "the graph of 1 nodes", "\"last\" (MUL)",
+           "which the program has freed since") {
     struct ggml_context * ctx    = no_alloc_context(1 << 20);
     ggml_backend_buffer_t buffer = new_buffer(1024, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     struct ggml_tensor *  weight = new_vector(ctx, "weight");
@@ -368,63 +372,4 @@ static void weights_are_freed_before_the_last_graph(void) {
     lastuse_buffer_note_free(buffer);
     ggml_backend_buffer_free(buffer);
     lastuse_guard_check_graph(graph);
-}
-
-static const struct fault FAULTS[] = {
-    FAULT(no_fault, "nothing was found"),
-    FAULT(write_behind,
-      "step 2 of 4, \"evil\" (MAP_CUSTOM1)", "4 bytes", "right behind its end", "1280 to 1283", "\"kept\" (NONE)"),
-    FAULT(write_before, "\"evil\"", "4 bytes", "12 bytes before its start", "1008 to 1011", "freed block"),
-    FAULT(write_far_away, "\"evil\"", "8 bytes", "1792 bytes behind its end", "3072 to 3079", "free"),
-    FAULT(write_twice, "\"evil\"", "594 bytes", "right behind its end", "\"kept\" (NONE)"),
-    FAULT(write_freed_block,
-      "\"evil\"", "4 bytes", "756 bytes before its start", "264 to 267", "freed block"),
-    FAULT(write_weight, "\"evil\"", "12 bytes", "in another buffer", "520 to 531", "\"w\" (NONE)"),
-    FAULT(write_source, "\"evil\"", "1 byte outside", "512 to 512", "\"small\" (ADD)"),
-    FAULT(write_input_that_is_read_later,
-      "\"evil\"", "20 bytes", "100 bytes behind its end", "\"kept\" (NONE)"),
-    FAULT(write_marked_weight, "\"evil\"", "12 bytes", "in another buffer", "\"w\" (NONE)"),
-    FAULT(plan_is_checked_before_computing,
-      "step 1, \"small\" (ADD)", "\"early\" (SQR)", "step 0", "504 to 511", "8 bytes"),
-    FAULT(scheduler_no_fault, "nothing was found"),
-    FAULT(scheduler_write_freed_block, "\"evil\"", "8 bytes", "freed block"),
-    FAULT(scheduler_write_weight, "\"evil\"", "8 bytes", "another buffer", "508 to 515", "\"w\""),
-    FAULT(scheduler_write_source_of_unknown_graph,
-      "\"evil\" (MAP_CUSTOM1)", "8 bytes", "\"small\" (ADD)"),
-    FAULT(result_of_an_earlier_graph_is_overwritten,
-      "\"state\" (NONE)", "\"other\" (NONE)", "before the first step", "to 255 of the CPU buffer"),
-    FAULT(changed_address_is_seen_by_the_next_allocation,
-      "\"x\" (NONE)", "\"y\" (NONE)", "before the first step", "(192 bytes)"),
-    FAULT(kept_graph_is_computed,
-      "\"x\" (NONE)", "the graph of 2 nodes that ends with \"sum\" (SUM)", "a CPU buffer of", "freed since", "reserve the"),
-    FAULT(kept_graph_is_checked, "\"x\" (NONE)", "\"sum\" (SUM)", "which its allocator has freed since"),
-    FAULT(kept_graph_is_allocated_as_it_is, "\"x\" (NONE)", "\"sum\" (SUM)", "which its allocator has freed since"),
-    FAULT(kept_node_is_computed_under_guard, "\"x\" (NONE)", "\"sum\" (SUM)", "which its allocator has freed since"),
-    FAULT(input_of_kept_graph_is_set, "\"x\" (NONE)", "\"sum\" (SUM)", "which its allocator has freed since"),
-    FAULT(kept_graph_outlives_its_allocator, "\"x\" (NONE)", "\"sum\" (SUM)", "and when they are freed"),
-    FAULT(tensor_is_moved_after_its_allocation,
-      "\"sum\" (SUM) of the graph of 2 nodes", "was put at address", "in a CPU buffer of", "allocate the graph again"),
-    FAULT(weights_are_freed_before_the_last_graph,
-      "\"weight\" (NONE)", "the graph of 1 nodes", "\"last\" (MUL)", "which the program has freed since"),
-};
-
-#define COUNT (sizeof(FAULTS) / sizeof(FAULTS[0]))
-
-// Without arguments: lists all cases.
-int main(int argc, char ** argv) {
-    for (size_t i = 0; i < COUNT; i++) {
-        if (argc == 1) {
-            printf("%s\n", FAULTS[i].name);
-        } else if (strcmp(argv[1], FAULTS[i].name) == 0) {
-            running = &FAULTS[i];
-        }
-    }
-    if (argc == 1) {
-        return 2;
-    }
-    CHECK(running != NULL, "unknown case %s", argv[1]);
-    ggml_set_abort_callback(print_and_exit);
-    running->run();
-    printf("%s did not end the program\n", running->name);
-    return 1;
 }

@@ -165,29 +165,12 @@ static void test_tilings(const struct tilings * tilings) {
     bench_free(&bench);
 }
 
-CASE(matrices) {
-    test_tilings(&MATRIX_CUTS);
-}
-
-CASE(rows) {
-    test_tilings(&ROW_CUTS);
-}
-
-CASE(attention) {
-    test_tilings(&ATTENTION_CUTS);
-}
-
-CASE(elements) {
-    test_tilings(&ELEMENT_CUTS);
-}
-
-CASE(images) {
-    test_tilings(&IMAGE_CUTS);
-}
-
-CASE(moving) {
-    test_tilings(&MOVING_CUTS);
-}
+CASE_OF(matrices, test_tilings(&MATRIX_CUTS))
+CASE_OF(rows, test_tilings(&ROW_CUTS))
+CASE_OF(attention, test_tilings(&ATTENTION_CUTS))
+CASE_OF(elements, test_tilings(&ELEMENT_CUTS))
+CASE_OF(images, test_tilings(&IMAGE_CUTS))
+CASE_OF(moving, test_tilings(&MOVING_CUTS))
 
 // ---------------------------------------------------------------------------------------------------
 // What does not

@@ -94,13 +94,8 @@ static void plan_many(struct case_args args, struct random_graph_options options
     }
 }
 
-CASE(one_type) {
-    plan_many(args, (struct random_graph_options){ .max_elements = 1 << 12 }, 0);
-}
-
-CASE(several_types) {
-    plan_many(args, (struct random_graph_options){ .n_buffers = DUMMY_BUFFERS }, 0);
-}
+CASE_OF(one_type, plan_many(args, (struct random_graph_options){ .max_elements = 1 << 12 }, 0))
+CASE_OF(several_types, plan_many(args, (struct random_graph_options){ .n_buffers = DUMMY_BUFFERS }, 0))
 
 CASE(markers_and_unlisted) {
     struct random_graph_options options = { .markers = true, .split_copies = true, .unlisted_leafs = true };
@@ -108,9 +103,7 @@ CASE(markers_and_unlisted) {
     plan_many(args, options, 0);
 }
 
-CASE(small_chunks) {
-    plan_many(args, (struct random_graph_options){ .n_steps = 40 }, 1 << 14);
-}
+CASE_OF(small_chunks, plan_many(args, (struct random_graph_options){ .n_steps = 40 }, 1 << 14))
 
 // ---------------------------------------------------------------------------------------------------
 // Threads
