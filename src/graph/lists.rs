@@ -5,14 +5,16 @@
 pub struct Lists<T> {
     /// The values of the first list, then those of the next.
     values: Vec<T>,
-    /// By index: where its list ends, which is where the next one begins.
-    ends: Vec<u32>,
+    /// Where each list begins; where the last one ends follows.
+    bounds: Vec<u32>,
 }
 
 impl<T: Copy + Default> Lists<T> {
     /// Creates no lists, with capacity for `lists` of them.
     pub fn with_capacity(lists: usize) -> Self {
-        Self { values: Vec::with_capacity(2 * lists), ends: Vec::with_capacity(lists) }
+        let mut bounds = Vec::with_capacity(lists + 1);
+        bounds.push(0);
+        Self { values: Vec::with_capacity(2 * lists), bounds }
     }
 
     /// Collects `lists` lists from pairs of an index and a value; the values of a list are in the order of the pairs.
@@ -31,7 +33,8 @@ impl<T: Copy + Default> Lists<T> {
             values[*next as usize] = value;
             *next += 1;
         }
-        Self { values, ends }
+        ends.insert(0, 0);
+        Self { values, bounds: ends }
     }
 
     /// Adds a list.
@@ -47,20 +50,25 @@ impl<T: Copy + Default> Lists<T> {
 
     /// Returns the values that were added to the next list so far.
     pub fn open(&mut self) -> &mut [T] {
-        let start = self.ends.last().map_or(0, |&end| end as usize);
+        let start = self.end_of_last();
         &mut self.values[start..]
     }
 
     /// Ends the next list, and returns it.
     pub fn end(&mut self) -> &[T] {
-        self.ends.push(u32::try_from(self.values.len()).expect("fewer than 2^32 values"));
-        self.of(u32::try_from(self.ends.len() - 1).expect("fewer than 2^32 lists"))
+        let start = self.end_of_last();
+        self.bounds.push(u32::try_from(self.values.len()).expect("fewer than 2^32 values"));
+        &self.values[start..]
     }
 
     /// Removes the last list.
     pub fn pop(&mut self) {
-        self.ends.pop();
-        self.values.truncate(self.ends.last().map_or(0, |&end| end as usize));
+        self.bounds.truncate(self.len().max(1));
+        self.values.truncate(self.end_of_last());
+    }
+
+    fn end_of_last(&self) -> usize {
+        self.bounds.last().map_or(0, |&end| end as usize)
     }
 
     /// Returns the values of all lists, in the order of their indices.
@@ -70,22 +78,19 @@ impl<T: Copy + Default> Lists<T> {
 
     /// Returns how many lists there are.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.bounds.len() - 1
     }
 
     /// Returns the list of an index.
+    #[inline]
     pub fn of(&self, index: u32) -> &[T] {
         let index = index as usize;
-        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.values[start as usize..self.ends[index] as usize]
+        &self.values[self.bounds[index] as usize..self.bounds[index + 1] as usize]
     }
 
     /// Returns the lists, in the order of their indices.
     pub fn iter(&self) -> impl Iterator<Item = &[T]> + Clone {
-        self.ends.iter().scan(0, |start, &end| {
-            let list = &self.values[std::mem::replace(start, end as usize)..end as usize];
-            Some(list)
-        })
+        self.bounds.windows(2).map(|bounds| &self.values[bounds[0] as usize..bounds[1] as usize])
     }
 
     /// Returns the pairs of an index and a value.

@@ -232,10 +232,8 @@ impl Snapshot {
         effort: RecomputeEffort,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<Recomputation, NotChanged> {
-        let found = self.recomputation(|subject, requests| {
-            let mut sizes = |id, buffer| self.size(id, buffer);
-            recompute(subject, buffers, requests, &mut sizes, budget, effort, progress)
-        })?;
+        let search = |subject: Subject<'_>, sizes: &mut dyn Sizes| recompute(subject, sizes, budget, effort, progress);
+        let found = self.recomputation(buffers, search)?;
         self.take_copies(&found.edited);
         Ok(found)
     }
@@ -250,25 +248,24 @@ impl Snapshot {
         buffers: &[BufferSpec],
         dropped: &[TensorId],
     ) -> Result<Recomputation, NotChanged> {
-        let found = self.recomputation(|subject, requests| {
-            let mut sizes = |id, buffer| self.size(id, buffer);
-            recompute_exactly(subject, buffers, requests, &mut sizes, dropped)
-        })?;
+        let search = |subject: Subject<'_>, sizes: &mut dyn Sizes| recompute_exactly(subject, sizes, dropped);
+        let found = self.recomputation(buffers, search)?;
         self.take_copies(&found.edited);
         Ok(found)
     }
 
     fn recomputation(
         &self,
-        pass: impl FnOnce(Subject<'_>, Requests<'_>) -> Result<Recomputation, NotChanged>,
+        buffers: &[BufferSpec],
+        search: impl FnOnce(Subject<'_>, &mut dyn Sizes) -> Result<Recomputation, NotChanged>,
     ) -> Result<Recomputation, NotChanged> {
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
         let work: Vec<u64> = (0..).take(self.tensors.len()).map(|id| work_of(&self.graph, id)).collect();
         let kept = vec![false; self.tensors.len()];
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let subject = Subject { graph: &self.graph, same_memory: &roots, work: &work, kept: &kept };
-        pass(subject, requests)
+        let subject = Subject { graph: &self.graph, buffers, requests, same_memory: &roots, work: &work, kept: &kept };
+        search(subject, &mut |id, buffer| self.size(id, buffer))
     }
 
     /// Takes a graph with copies of nodes, with names and ids for them.

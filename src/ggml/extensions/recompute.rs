@@ -90,7 +90,7 @@ fn search(
     let work: Vec<u64> = (0..).take(graph.tensors().len()).map(|id| work_of(graph, id)).collect();
     let kept = given.kept(retained)?;
     let aliases = given.same_memory();
-    let subject = Subject { graph, same_memory: &aliases, work: &work, kept: &kept };
-    let (specs, mut sizes) = ([given.spec()], given.sizes());
-    recompute(subject, &specs, given.requests(), &mut sizes, budget, effort, progress).map_err(NotFitted::Graph)
+    let (buffers, requests) = ([given.spec()], given.requests());
+    let subject = Subject { graph, buffers: &buffers, requests, same_memory: &aliases, work: &work, kept: &kept };
+    recompute(subject, &mut given.sizes(), budget, effort, progress).map_err(NotFitted::Graph)
 }

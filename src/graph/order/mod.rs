@@ -19,7 +19,6 @@ mod hazards;
 mod eager;
 mod beam;
 mod improve;
-mod restore;
 mod reorder;
 #[cfg(test)]
 mod tests;

@@ -9,8 +9,7 @@ use crate::placement::{Bytes, Step};
 
 use super::Hazards;
 use super::eager::eager;
-use super::improve::{GLOBAL, Improver, LOCAL};
-use super::restore::restore;
+use super::improve::{GLOBAL, Improver, LOCAL, restore};
 
 /// Work limit of the search: how many times a node is tried. A million takes some hundredths of a second, on graphs of
 /// more than ten thousand nodes up to two tenths.

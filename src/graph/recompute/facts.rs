@@ -2,7 +2,7 @@
 
 use crate::graph::live_bytes::{Model, ValueId};
 use crate::graph::order::{Hazards, last_barrier};
-use crate::graph::{Effect, Flags, Graph, NotChanged, TensorId};
+use crate::graph::{BufferSpec, Effect, Flags, Graph, NotChanged, Requests, TensorId};
 use crate::placement::Step;
 
 /// A graph to recompute, with facts about its tensors, all by id.
@@ -10,6 +10,10 @@ use crate::placement::Step;
 pub struct Subject<'a> {
     /// A training graph: the forward pass up to the last node with [`Flags::LOSS`], then the backward pass.
     pub graph: &'a Graph,
+    /// How each buffer is planned.
+    pub buffers: &'a [BufferSpec],
+    /// The requested buffers of the leafs and nodes.
+    pub requests: Requests<'a>,
     /// The first tensor that each tensor aliases; a root whose memory aliases no other has its own id.
     pub same_memory: &'a [TensorId],
     /// The work of each node, see [`work_of`](super::work_of).

@@ -24,7 +24,6 @@ mod schedule;
 mod estimate;
 mod checkpoints;
 mod search;
-mod late_copies;
 mod less_work;
 mod pass;
 #[cfg(test)]

@@ -3,9 +3,7 @@
 use crate::graph::live_bytes::Model;
 use crate::graph::order::{Hazards, ReorderEffort, reorder};
 use crate::graph::pass::{Progress, queried_once};
-use crate::graph::{
-    BufferIndex, BufferSpec, Edited, NotChanged, Requests, Sizes, TensorId, Wishes, Workspace, live_ranges, plan,
-};
+use crate::graph::{BufferIndex, Edited, NotChanged, Requests, Sizes, TensorId, Wishes, Workspace, live_ranges, plan};
 use crate::placement::{Bytes, Step};
 
 use super::facts::{Facts, Subject};
@@ -77,15 +75,13 @@ const ORDER_SHARE: u64 = 10;
 /// [`NotChanged`].
 pub fn recompute(
     subject: Subject<'_>,
-    buffers: &[BufferSpec],
-    requests: Requests<'_>,
     sizes: &mut dyn Sizes,
     budget: Bytes,
     effort: RecomputeEffort,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Recomputation, NotChanged> {
-    let mut sizes = queried_once(sizes, subject.graph.tensors().len(), buffers.len());
-    let given = Given::of(subject, buffers, requests, &mut sizes)?;
+    let mut sizes = queried_once(sizes, subject.graph.tensors().len(), subject.buffers.len());
+    let given = Given::of(subject, &mut sizes)?;
     if given.before.bytes <= budget {
         return given.unchanged(&mut sizes);
     }
@@ -107,13 +103,11 @@ pub fn recompute(
 /// [`NotChanged`].
 pub fn recompute_exactly(
     subject: Subject<'_>,
-    buffers: &[BufferSpec],
-    requests: Requests<'_>,
     sizes: &mut dyn Sizes,
     dropped: &[TensorId],
 ) -> Result<Recomputation, NotChanged> {
     let graph = subject.graph;
-    let given = Given::of(subject, buffers, requests, sizes)?;
+    let given = Given::of(subject, sizes)?;
     let Given { facts, model, .. } = &given;
     let mut is_dropped = vec![false; model.values.len()];
     for value in dropped.iter().filter_map(|&tensor| model.value_of[graph.root(tensor) as usize]) {
@@ -128,29 +122,22 @@ pub fn recompute_exactly(
 struct Given<'a> {
     subject: Subject<'a>,
     hazards: Hazards,
-    buffers: &'a [BufferSpec],
-    requests: Requests<'a>,
     model: Model,
     facts: Facts,
     before: Needs,
 }
 
 impl<'a> Given<'a> {
-    fn of(
-        subject: Subject<'a>,
-        buffers: &'a [BufferSpec],
-        requests: Requests<'a>,
-        sizes: &mut dyn Sizes,
-    ) -> Result<Self, NotChanged> {
+    fn of(subject: Subject<'a>, sizes: &mut dyn Sizes) -> Result<Self, NotChanged> {
+        let Subject { graph, buffers, requests, .. } = subject;
         let workspace = &mut Workspace::default();
-        let hazards = Hazards::new(subject.graph, subject.same_memory);
-        let model =
-            Model::new(subject.graph, buffers, &live_ranges(subject.graph, buffers, requests, sizes, &[], workspace));
+        let hazards = Hazards::new(graph, subject.same_memory);
+        let model = Model::new(graph, buffers, &live_ranges(graph, buffers, requests, sizes, &[], workspace));
         let facts = Facts::of(subject, &hazards, &model)?;
-        let bytes = plan(subject.graph, buffers, requests, sizes, Wishes::default(), workspace)?.bytes();
+        let bytes = plan(graph, buffers, requests, sizes, Wishes::default(), workspace)?.bytes();
         let work = facts.work.iter().fold(0, |sum: u64, &work| sum.saturating_add(work));
         let before = Needs { bytes, work };
-        Ok(Self { subject, hazards, buffers, requests, model, facts, before })
+        Ok(Self { subject, hazards, model, facts, before })
     }
 
     /// Returns the given graph.
@@ -215,9 +202,9 @@ impl<'a> Given<'a> {
         let Edited { graph, origins, .. } = edited;
         let hazards = Hazards::new(graph, &same_memory(self.subject, edited));
         let hazards = hazards.with_pairs(pairs(&self.hazards, items));
-        let requests = Requests { leafs: self.requests.leafs, nodes: node_buffers };
+        let requests = Requests { leafs: self.subject.requests.leafs, nodes: node_buffers };
         let mut sizes = |id: TensorId, buffer: BufferIndex| sizes.alloc_size(origins[id as usize], buffer);
-        let found = reorder(graph, self.buffers, requests, &mut sizes, &hazards, effort)?;
+        let found = reorder(graph, self.subject.buffers, requests, &mut sizes, &hazards, effort)?;
         Ok((found.moved > 0).then(|| found.order.iter().map(|&step| items[step as usize]).collect()))
     }
 
@@ -252,12 +239,14 @@ impl<'a> Given<'a> {
     /// Returns the graph with these nodes, of which some do the work `again`, planned.
     fn planned(&self, sizes: &mut dyn Sizes, items: Vec<Item>, again: u64) -> Result<Recomputation, NotChanged> {
         let edited = with_copies(self.subject.graph, &items, self.facts.boundary);
-        let node_buffers: Vec<BufferIndex> = items.iter().map(|item| self.requests.nodes[item.step as usize]).collect();
+        let node_buffers: Vec<BufferIndex> =
+            items.iter().map(|item| self.subject.requests.nodes[item.step as usize]).collect();
         let sizes: &mut dyn Sizes =
             &mut |id: TensorId, buffer: BufferIndex| sizes.alloc_size(edited.origins[id as usize], buffer);
-        let requests = Requests { leafs: self.requests.leafs, nodes: &node_buffers };
+        let requests = Requests { leafs: self.subject.requests.leafs, nodes: &node_buffers };
         let bytes =
-            plan(&edited.graph, self.buffers, requests, sizes, Wishes::default(), &mut Workspace::default())?.bytes();
+            plan(&edited.graph, self.subject.buffers, requests, sizes, Wishes::default(), &mut Workspace::default())?
+                .bytes();
         let after = Needs { bytes, work: self.before.work.saturating_add(again) };
         let boundary = self.facts.boundary;
         Ok(Recomputation { items, boundary, edited, node_buffers, before: self.before, after })

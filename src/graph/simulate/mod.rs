@@ -5,7 +5,7 @@
 //!
 //! - `address_map`: where the tensors are
 //! - `contents`: the values in memory
-//! - `corruption`: what can go wrong; `findings`: what did
+//! - `corruption`: what can go wrong, and what did
 //! - `roles`: which nodes run, and which tensors must last
 //! - `simulation`: runs the graph
 //! - `freed`: which bytes become free when
@@ -15,7 +15,6 @@ mod address_map;
 mod contents;
 mod corruption;
 mod describe;
-mod findings;
 mod roles;
 mod freed;
 mod simulation;

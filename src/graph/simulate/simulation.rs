@@ -4,8 +4,7 @@ use crate::graph::{AddressMap, Flags, Graph, GraphPlan, Op, Region, TensorId, ac
 use crate::placement::{Bytes, Step};
 
 use super::contents::{Contents, Mismatch};
-use super::corruption::{Corruption, Finding};
-use super::findings::Findings;
+use super::corruption::{Corruption, Finding, Findings};
 use super::roles::{known_tensors, results, retained_values, skipped_nodes};
 
 /// Simulates `graph` on `plan`. `nbytes` has, by tensor, the bytes from its first to its last element.

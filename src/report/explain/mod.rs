@@ -14,7 +14,6 @@ mod uses;
 mod explanation;
 mod case;
 mod trial;
-mod pattern;
 mod remedy;
 mod reuse;
 mod advice;

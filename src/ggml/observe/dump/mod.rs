@@ -5,7 +5,6 @@
 
 mod selection;
 mod overwritten;
-mod similar;
 mod values;
 mod folder;
 
@@ -25,7 +24,7 @@ use crate::ggml::version::SIGNATURE;
 use crate::graph::{Flags, NamePattern};
 use folder::{DumpFolder, RunFolder};
 use overwritten::{Change, changed_by};
-use selection::{Selected, is_selected, select};
+use selection::{Selected, is_selected, select, similar_names};
 
 /// The folder where none is given.
 const DEFAULT_FOLDER: &str = "lastuse-dump";
@@ -220,7 +219,7 @@ impl DumpSetting {
             return Dumped::default();
         }
         let names = graph.nodes.iter().map(|node| node.name());
-        let similar = similar::similar_names(&self.pattern.to_string(), names);
+        let similar = similar_names(&self.pattern.to_string(), names);
         let quoted: Vec<String> = similar.iter().map(|name| format!("{name:?}")).collect();
         let (pattern, nodes, quoted) = (&self.pattern, graph.nodes.len(), quoted.join(", "));
         runtime.log_warning(&format!(

@@ -52,12 +52,11 @@ impl Case {
         let (leafs, nodes) = (self.sketch.requests(List::Leafs), self.sketch.requests(List::Nodes));
         let graph = self.sketch.graph();
         let Self { same_memory, work, kept, .. } = self;
-        let subject = Subject { graph: &graph, same_memory, work, kept };
-        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let (buffers, requests) = (self.sketch.buffers_with(rules), Requests { leafs: &leafs, nodes: &nodes });
+        let subject = Subject { graph: &graph, buffers: &buffers, requests, same_memory, work, kept };
         let mut sizes = |id: TensorId, _: BufferIndex| self.sketch.drafts[id as usize].size;
-        let buffers = self.sketch.buffers_with(rules);
         let effort = RecomputeEffort(effort);
-        recompute(subject, &buffers, requests, &mut sizes, budget, effort, progress)
+        recompute(subject, &mut sizes, budget, effort, progress)
     }
 
     fn recomputed(&self, budget: Bytes) -> Recomputation {
