@@ -50,15 +50,20 @@ static ggml_gallocr_t new_allocator(void) {
     return galloc;
 }
 
+static void allocate_and_check(ggml_backend_t cpu, ggml_gallocr_t galloc, uint64_t seed,
+                               struct random_graph_options options) {
+    struct random_graph g     = random_graph_new(seed, options);
+    struct random_graph truth = random_graph_new(seed, options);
+    CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %llu was not allocated", (unsigned long long) seed);
+    check_truth(cpu, &g, &truth);
+}
+
 // One allocator for each graph.
 static void run_fresh(struct seeds seeds, int n_threads, struct random_graph_options options) {
     ggml_backend_t cpu = new_cpu(n_threads);
     FOR_SEEDS(seed, seeds) {
-        struct random_graph g      = random_graph_new((uint64_t) seed, options);
-        struct random_graph truth  = random_graph_new((uint64_t) seed, options);
-        ggml_gallocr_t      galloc = new_allocator();
-        CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %lld was not allocated", seed);
-        check_truth(cpu, &g, &truth);
+        ggml_gallocr_t galloc = new_allocator();
+        allocate_and_check(cpu, galloc, (uint64_t) seed, options);
         ggml_gallocr_free(galloc);
     }
     ggml_backend_free(cpu);
@@ -99,16 +104,11 @@ CASE_OF(output_views, run_fresh(seeds_from(args, 300), 1, (struct random_graph_o
 // One allocator for all graphs: most need a new plan, some a larger buffer. Every graph is allocated
 // and computed twice.
 CASE(one_allocator) {
-    struct seeds                seeds   = seeds_from(args, 200);
-    struct random_graph_options options = { 0 };
-    ggml_backend_t              cpu     = new_cpu(1);
-    ggml_gallocr_t              galloc  = new_allocator();
+    struct seeds   seeds  = seeds_from(args, 200);
+    ggml_backend_t cpu    = new_cpu(1);
+    ggml_gallocr_t galloc = new_allocator();
     for (long long i = 0; i < seeds.count * 2; i++) {
-        uint64_t            seed  = (uint64_t) (seeds.first + i / 2);
-        struct random_graph g     = random_graph_new(seed, options);
-        struct random_graph truth = random_graph_new(seed, options);
-        CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %llu was not allocated", (unsigned long long) seed);
-        check_truth(cpu, &g, &truth);
+        allocate_and_check(cpu, galloc, (uint64_t) (seeds.first + i / 2), (struct random_graph_options){ 0 });
     }
     ggml_gallocr_free(galloc);
     ggml_backend_free(cpu);
@@ -128,13 +128,9 @@ CASE(reserve_for_another) {
     struct random_graph_options large  = { .n_steps = 60 };
     ggml_backend_t              cpu    = new_cpu(1);
     ggml_gallocr_t              galloc = new_allocator();
-    for (long long i = 0; i < seeds.count; i++) {
-        uint64_t            seed  = (uint64_t) (seeds.first + i);
-        struct random_graph g     = random_graph_new(seed, small);
-        struct random_graph truth = random_graph_new(seed, small);
-        CHECK(reserve_for(galloc, seed + 1, large), "nothing reserved");
-        CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %llu was not allocated", (unsigned long long) seed);
-        check_truth(cpu, &g, &truth);
+    FOR_SEEDS(seed, seeds) {
+        CHECK(reserve_for(galloc, (uint64_t) seed + 1, large), "nothing reserved");
+        allocate_and_check(cpu, galloc, (uint64_t) seed, small);
     }
     ggml_gallocr_free(galloc);
     ggml_backend_free(cpu);
@@ -207,14 +203,6 @@ static void check_model(ggml_backend_t cpu, ggml_gallocr_t galloc, uint64_t seed
     built_free(truth);
 }
 
-static void check_random_graph(ggml_backend_t cpu, ggml_gallocr_t galloc, uint64_t seed) {
-    struct random_graph_options options = { .markers = seed % 3 == 0 };
-    struct random_graph         g       = random_graph_new(seed, options);
-    struct random_graph         truth   = random_graph_new(seed, options);
-    CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %llu was not allocated", (unsigned long long) seed);
-    check_truth(cpu, &g, &truth);
-}
-
 // ggml fuses a normalization and the product after it, which must also be correct where none or only one of them is in
 // place.
 static void run_rules_on(int n_threads, struct seeds seeds, const char * rules) {
@@ -222,17 +210,27 @@ static void run_rules_on(int n_threads, struct seeds seeds, const char * rules) 
     FOR_SEEDS(seed, seeds) {
         ggml_gallocr_t galloc = new_allocator();
         CHECK(lastuse_gallocr_set(galloc, "rules", rules), "%s is known", rules);
-        check_random_graph(cpu, galloc, (uint64_t) seed);
+        allocate_and_check(cpu, galloc, (uint64_t) seed, (struct random_graph_options){ .markers = seed % 3 == 0 });
         check_model(cpu, galloc, (uint64_t) seed, rules);
         ggml_gallocr_free(galloc);
     }
     ggml_backend_free(cpu);
 }
 
-// All sets of rules that differ by one rule from "all", and two more.
+// All sets of rules that differ from "all" by one rule, and two more.
 static const char * const RULES[] = {
-    "none",         "ggml",         "all",          "all,no-in-place",      "all,no-views",         "all,no-rows",
-    "all,no-scans", "all,no-copies", "all,no-concat", "all,no-oldest-source", "all,no-unread-inputs", "all,no-inactive",
+    "none",
+    "ggml",
+    "all",
+    "all,no-in-place",
+    "all,no-views",
+    "all,no-rows",
+    "all,no-scans",
+    "all,no-copies",
+    "all,no-concat",
+    "all,no-oldest-source",
+    "all,no-unread-inputs",
+    "all,no-inactive",
 };
 
 CASE(rules) {
