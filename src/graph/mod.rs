@@ -63,7 +63,7 @@ pub use computation::{Graph, id_of};
 pub use device::Device;
 pub use edit::{Edited, GraphEdit};
 pub use layouts::{Layout, LayoutId, LayoutRef};
-pub use lists::Lists;
+pub(crate) use lists::Lists;
 pub use live_ranges::{Allocation, InactiveNode, LiveRanges, Workspace, live_ranges, tensors_in_blocks};
 pub use op::{CopyKind, Effect, InPlace, Op, OpGroup, Slots, Strides, TileKind, Version, Window, Work};
 pub use pass::NotChanged;
