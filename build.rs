@@ -39,9 +39,10 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 12] = [
+    const SOURCES: [&str; 13] = [
         "src/abi/process.rs",
         "src/abi/records.rs",
+        "src/abi/arena.rs",
         "src/abi/inspect.rs",
         "src/abi/context.rs",
         "src/abi/tensor.rs",

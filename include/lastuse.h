@@ -15,9 +15,10 @@
 //   order as a part of the graph, results without copies    docs/copies.md          docs/examples/copies.c
 //   results that survive later graphs                       docs/steps.md           docs/examples/dedicated.c
 //   a training graph that fits a budget                     docs/recomputation.md   docs/examples/recomputation.c
-//   tiling, to fit a budget           docs/tiling.md       docs/examples/tiling.c
+//   tiling, to fit a budget                                 docs/tiling.md          docs/examples/tiling.c
 //   a graph computed in steps                               docs/steps.md           docs/examples/steps.c
-//   weights and caches on devices, within budgets           docs/offload.md       docs/examples/offload.c
+//   memory that allocators share                            docs/arena.md           docs/examples/arena.c
+//   weights and caches on devices, within budgets           docs/offload.md         docs/examples/offload.c
 //   checks of plans and of memory                           docs/verification.md    docs/examples/verification.c
 //
 // Unless a function documents otherwise:
@@ -129,6 +130,9 @@ enum lastuse_offload_class {
   // Anything else.
   LASTUSE_OFFLOAD_CLASS_OTHER = 9,
 };
+
+// Memory of one buffer type that allocators share: made by lastuse_arena_new.
+struct lastuse_arena;
 
 // Checks the memory of graphs while a scheduler runs them: made by lastuse_guard_new.
 struct lastuse_guard;
@@ -556,6 +560,22 @@ bool lastuse_graph_dump_begin(struct ggml_cgraph *graph);
 // names are set, and if lastuse is not enabled or does not know the layout of this ggml.
 bool lastuse_graph_dump(struct ggml_cgraph *graph,
                         size_t *n_written);
+
+// Creates an arena without memory, which the caller frees with lastuse_arena_free. Returns NULL if buft is not the CPU's own
+// buffer type: other devices may still compute one graph when the next one begins.
+struct lastuse_arena *lastuse_arena_new(struct ggml_backend_buffer_type *buft);
+
+// Frees an arena. Its memory stays as long as allocators share it. Does nothing for NULL.
+void lastuse_arena_free(struct lastuse_arena *arena);
+
+// Has an allocator take its memory from an arena, which it shares with the other allocators that the same thread uses; NULL for
+// arena ends that. All of its graphs must be reserved or allocated again. Returns false, and changes nothing, if lastuse has
+// not created galloc, or if one of its buffer types is not that of the arena.
+//
+// From the first input of a graph that is set until its results are read, no other allocator of the arena is used, nor are
+// graphs of others computed or given inputs. docs/arena.md has what may be relied on.
+bool lastuse_gallocr_share(struct ggml_gallocr *galloc,
+                           struct lastuse_arena *arena);
 
 // Fills in the bytes of a buffer: 0 for an id that repeats the buffer type of an earlier one, and before the first
 // plan. Returns false if lastuse has not created galloc. Aborts if galloc has no buffer with this id.

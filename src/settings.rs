@@ -22,6 +22,8 @@ pub enum Key {
     Budget,
     /// What takes memory when it is used.
     OnDemand,
+    /// Whether the allocators of schedulers share memory.
+    Arena,
     /// What waits for the next allocator.
     Recycle,
     /// The checks at run time.
@@ -69,7 +71,7 @@ pub struct Setting {
 }
 
 /// All settings. Those that others depend on come first.
-pub const SETTINGS: [Setting; 15] = [
+pub const SETTINGS: [Setting; 16] = [
     Setting {
         key: Key::Switch,
         variable: c"LASTUSE",
@@ -133,6 +135,14 @@ pub const SETTINGS: [Setting; 15] = [
         default: "caches",
         scope: Scope::LaterAllocators,
         help: "what takes memory when it is used, not when it is made: caches, compute, all or off",
+    },
+    Setting {
+        key: Key::Arena,
+        variable: c"LASTUSE_ARENA",
+        value: "WORDS",
+        default: "off",
+        scope: Scope::LaterAllocators,
+        help: "schedulers that take turns share compute buffers of the CPU: shared, or shared,outputs",
     },
     Setting {
         key: Key::Recycle,
@@ -257,6 +267,7 @@ mod tests {
             "reorder",
             "budget",
             "on_demand",
+            "arena",
             "recycle",
             "verify",
             "retain",

@@ -10,6 +10,7 @@
 #include "sessions/decoder.h"
 #include "sessions/encoder.h"
 #include "sessions/servers.h"
+#include "sessions/turns.h"
 
 #include "log_errors.h"
 #include "options.h"
@@ -37,6 +38,8 @@ static const char usage[] =
     "  --time WHAT      what tokens a second are of: \"decode\", or \"all\" with contexts made and cleared (default decode)\n"
     "  --threads N      compute threads                                    (default 1)\n"
     "  --contexts N     that many contexts at the same time, each does all  (default 1)\n"
+    "  --turns on|off   they take turns on one thread, after each batch     (default off)\n"
+    "  --other MODEL    the model of every other context\n"
     "  --help           this text\n";
 
 // Opens the file for the results of a session: that of the first is the one of the program.
@@ -51,10 +54,11 @@ static FILE * open_output(const struct settings * settings, long long number) {
     return file;
 }
 
-static void * run_session(void * data) {
-    struct session * session = data;
-    session->context = new_context(session);
-    session->batch   = llama_batch_init(MOST_TOKENS, 0, 1);
+static void run_session(struct session * session) {
+    if (session->context == NULL) {
+        session->context = new_context(session);
+    }
+    session->batch = llama_batch_init(MOST_TOKENS, 0, 1);
     for (long long i = 0; i < session->settings->repeat; i++) {
         // Only what decodes remembers anything.
         if (llama_get_memory(session->context) == NULL) {
@@ -69,24 +73,35 @@ static void * run_session(void * data) {
 #endif
     llama_batch_free(session->batch);
     llama_free(session->context);
+}
+
+static void * run_on_thread(void * session) {
+    run_session(session);
     return NULL;
 }
 
-// Runs sessions with the model of `first`, all at the same time. Returns them.
-static struct session * run_sessions(const struct session * first) {
-    const struct settings * settings = first->settings;
+// Runs sessions with the models, all at the same time. Returns them.
+static struct session * run_sessions(const struct settings * settings, struct llama_model * models[2]) {
     struct session *        sessions = calloc((size_t) settings->contexts, sizeof(*sessions));
     pthread_t               threads[MOST_CONTEXTS];
     check(sessions != NULL, "no memory is left");
     for (long long i = 0; i < settings->contexts; i++) {
-        sessions[i]        = *first;
-        sessions[i].vocab  = llama_vocab_n_tokens(llama_model_get_vocab(first->model));
-        sessions[i].width  = llama_model_n_embd(first->model);
+        struct llama_model * model = models[i % 2] == NULL ? models[0] : models[i % 2];
+        sessions[i]        = (struct session) { .settings = settings, .model = model };
+        sessions[i].vocab  = llama_vocab_n_tokens(llama_model_get_vocab(model));
+        sessions[i].width  = llama_model_n_embd(model);
         sessions[i].random = (uint64_t) i + 1;
         sessions[i].output = open_output(settings, i);
     }
+    if (strcmp(settings->turns, "on") == 0) {
+        for (long long i = 0; i < settings->contexts; i++) {
+            sessions[i].context = new_context(&sessions[i]);
+        }
+        run_in_turns(sessions, (int) settings->contexts, run_session);
+        return sessions;
+    }
     for (long long i = 1; i < settings->contexts; i++) {
-        check(pthread_create(&threads[i], NULL, run_session, &sessions[i]) == 0, "cannot start a thread");
+        check(pthread_create(&threads[i], NULL, run_on_thread, &sessions[i]) == 0, "cannot start a thread");
     }
     run_session(&sessions[0]);
     for (long long i = 1; i < settings->contexts; i++) {
@@ -135,8 +150,8 @@ static void print_peak_resident(void) {
 }
 
 static void run(const struct settings * settings) {
-    struct session session = { .settings = settings };
-    static float   equal[MOST_SERVERS];
+    struct llama_model * models[2] = { NULL, NULL };
+    static float         equal[MOST_SERVERS];
     llama_log_set(log_errors_only, NULL);
     llama_backend_init();
     struct llama_model_params params = llama_model_default_params();
@@ -154,16 +169,21 @@ static void run(const struct settings * settings) {
         check(test_gpus_register((int) settings->gpus, 128, MOST_BYTES, true), "cannot register devices");
         params.n_gpu_layers = 999;
     }
-    session.model = llama_model_load_from_file(settings->model_path, params);
-    check(session.model != NULL, "cannot load the model");
+    models[0] = llama_model_load_from_file(settings->model_path, params);
+    check(models[0] != NULL, "cannot load the model");
+    if (settings->other_path != NULL) {
+        models[1] = llama_model_load_from_file(settings->other_path, params);
+        check(models[1] != NULL, "cannot load the other model");
+    }
     const double     start    = processor_seconds_now();
-    struct session * sessions = run_sessions(&session);
+    struct session * sessions = run_sessions(settings, models);
     print_speed(sessions, settings, processor_seconds_now() - start);
     print_reallocations(sessions, settings);
     print_peak_resident();
     write_results(sessions, settings);
     free(sessions);
-    llama_model_free(session.model);
+    llama_model_free(models[0]);
+    llama_model_free(models[1]);
     llama_backend_free();
 }
 
@@ -177,9 +197,12 @@ static bool is_one_of(const char * option, const char * value, const char * firs
 
 int main(int argc, char ** argv) {
     struct settings settings = { .flash = "on", .cache = "streams", .shift = "on", .repeat = 1, .threads = 1, .contexts = 1,
-                                 .cells = SEQUENCE_CELLS, .cells_type = "f16", .cells_on = "devices", .time = "decode" };
+                                 .cells = SEQUENCE_CELLS, .cells_type = "f16", .cells_on = "devices", .time = "decode",
+                                 .turns = "off" };
     const struct option_spec options[] = {
         { "--output",  NULL,              0, 0,       &settings.output },
+        { "--other",   NULL,              0, 0,       &settings.other_path },
+        { "--turns",   NULL,              0, 0,       &settings.turns },
         { "--flash",   NULL,              0, 0,       &settings.flash },
         { "--cache",   NULL,              0, 0,       &settings.cache },
         { "--cells",      &settings.cells, SEQUENCE_CELLS, 1 << 20, NULL },
@@ -204,7 +227,7 @@ int main(int argc, char ** argv) {
     }
     if (!is_one_of("--flash", settings.flash, "on", "off") || !is_one_of("--shift", settings.shift, "on", "off")
         || !is_one_of("--cache", settings.cache, "streams", "unified")
-        || !is_one_of("--time", settings.time, "decode", "all")
+        || !is_one_of("--turns", settings.turns, "on", "off") || !is_one_of("--time", settings.time, "decode", "all")
         || !is_one_of("--cells-type", settings.cells_type, "f16", "q8_0")
         || !is_one_of("--cells-on", settings.cells_on, "devices", "host")) {
         return EXIT_USAGE;

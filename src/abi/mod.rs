@@ -20,6 +20,7 @@ mod gallocr_new;
 // lastuse.h: the process, and what it writes down.
 mod process;
 mod records;
+mod arena;
 
 // lastuse.h: contexts, tensors and graphs.
 mod context;

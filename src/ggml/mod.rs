@@ -36,6 +36,7 @@ mod allocator;
 mod steps;
 mod offload;
 
+pub use allocator::arena::Arena;
 pub use allocator::inspect::measure;
 pub use allocator::{Allocator, Need};
 pub use bindings::{

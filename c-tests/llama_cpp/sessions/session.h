@@ -28,6 +28,7 @@ enum {
 
 struct settings {
     const char * model_path;
+    const char * other_path; // the model of every other context, or NULL
     const char * output;
     const char * flash;
     const char * cache;
@@ -41,6 +42,7 @@ struct settings {
     const char * cells_type;
     const char * cells_on;
     const char * time;
+    const char * turns;
 };
 
 struct session {
@@ -125,6 +127,8 @@ static void add_prompt(struct session * session, int32_t count, llama_pos positi
     }
 }
 
+static void end_turn(void);
+
 // Decodes the added tokens, and keeps the batch for its results.
 static void decode(struct session * session) {
     const double  start  = processor_seconds_now();
@@ -133,6 +137,7 @@ static void decode(struct session * session) {
     session->seconds += processor_seconds_now() - start;
     session->tokens += session->batch.n_tokens;
     check(status == 0, "llama_decode failed");
+    end_turn();
 }
 
 // Writes the logits of all tokens of the batch that have some, and begins the next batch. Returns the token that is the

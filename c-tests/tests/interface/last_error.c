@@ -277,6 +277,15 @@ FAILING(lastuse_offload_device_report) {
     FAILS_WITH_FALSE(lastuse_offload_device_report, lastuse_offload_new(NULL), 0, &memory);
 }
 
+FAILING(lastuse_arena_new) {
+    FAILS_WITH_NULL(lastuse_arena_new, a_full_type());
+}
+
+FAILING(lastuse_gallocr_share) {
+    struct lastuse_arena * arena = lastuse_arena_new(ggml_backend_cpu_buffer_type());
+    FAILS_WITH_FALSE(lastuse_gallocr_share, ggml_gallocr_new(a_full_type()), arena);
+}
+
 FAILING(lastuse_offload_new) {
     struct lastuse_offload_params params = { .struct_size = sizeof(params), .order = (enum lastuse_offload_order) 99 };
     FAILS_WITH_NULL(lastuse_offload_new, &params);

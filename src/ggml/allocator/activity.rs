@@ -74,6 +74,8 @@ pub struct BufferState {
     pub bytes: Bytes,
     /// Bytes that the latest plan requires.
     pub required: Need,
+    /// Whether other allocators share it.
+    pub is_shared: bool,
 }
 
 /// The work of an allocator, and where it is reported.
@@ -193,8 +195,9 @@ impl Activity {
         if let Some(events) = self.events {
             let states = states();
             let buffers = states.iter().map(|state| {
-                let LargestPlan { lower_bound, by_ggml, .. } = self.statistics.largest()[state.index];
-                let planned = PlannedBufferSizes { plan_bytes: state.required.size, lower_bound, by_ggml };
+                let LargestPlan { size, lower_bound, by_ggml, .. } = self.statistics.largest()[state.index];
+                let alone = state.is_shared.then_some(size);
+                let planned = PlannedBufferSizes { plan_bytes: state.required.size, lower_bound, by_ggml, alone };
                 BufferEvent { id: state.id, name: &state.name, bytes: state.bytes, planned: Some(planned) }
             });
             events.write_plan(&self.statistics, [leafs, nodes], &self.graph, buffers);
@@ -261,7 +264,8 @@ pub fn buffer_states(types: &BufferTypes, chunks: &Chunks, required: &[Need]) ->
     let state = |id: usize| {
         let index = types.first_use(id)?;
         let (name, bytes) = (types.list[index].name(), chunks.size(index));
-        Some(BufferState { id, index, name, bytes, required: required[index] })
+        let is_shared = chunks.are_shared();
+        Some(BufferState { id, index, name, bytes, required: required[index], is_shared })
     };
     (0..types.buffer_of_id.len()).filter_map(state).collect()
 }

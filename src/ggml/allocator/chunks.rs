@@ -13,36 +13,130 @@ use crate::ggml::environment::value_of;
 use crate::ggml::live::buffers::{Buffer, BufferType};
 use crate::ggml::live::recycled;
 use crate::ggml::live::runtime::Runtime;
-use crate::ggml::live::surplus::{RUNS, give_back_beyond, note_freed, note_graph};
-use crate::ggml::observe::verify::note_buffer_freed;
+use crate::ggml::live::surplus::{RUNS, give_back_beyond, note_graph};
+use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::process::settings::Settings;
 use crate::ggml::refusal::Refusal;
 use crate::graph::{Address, BufferPlan};
 use crate::placement::Bytes;
 
+use super::arena::{Chunk, Tenancy, are_large_enough, let_go, reads, results};
+
 /// The chunks of each buffer.
 #[derive(Debug)]
 pub struct Chunks {
     /// The chunks of each buffer, `None` until they are allocated.
-    of_buffers: Vec<Option<Vec<Buffer>>>,
+    of_buffers: Vec<Option<Vec<Chunk>>>,
     /// What graphs need of them.
     pub demand: Demand,
+    /// The arena that they belong to, if other allocators share them.
+    tenancy: Option<Box<Tenancy>>,
+    /// Chunks of earlier graphs, which are read by the graph that was allocated last, or may be by the next one.
+    earlier: Vec<Chunk>,
+    /// Whether the graph that was allocated last reads shared chunks, and so has others.
+    crosses: bool,
+    /// The results of that graph, if they are kept apart.
+    results: Option<Chunk>,
 }
 
 impl Chunks {
     /// Holds nothing for any of `count` buffers.
     pub fn none(settings: &Settings, count: usize) -> Self {
-        Self { of_buffers: (0..count).map(|_| None).collect(), demand: Demand::new(settings, count) }
+        let of_buffers = (0..count).map(|_| None).collect();
+        Self {
+            of_buffers,
+            demand: Demand::new(settings, count),
+            tenancy: None,
+            earlier: Vec::new(),
+            crosses: false,
+            results: None,
+        }
     }
 
-    /// Bytes held for a buffer.
+    /// Bytes held for a buffer. In an arena, those that other allocators do not answer for.
     pub fn size(&self, buffer: usize) -> Bytes {
-        self.of_buffers[buffer].iter().flatten().map(Buffer::size).sum()
+        let held = self.of_buffers[buffer].iter().flatten();
+        let Some(tenancy) = &self.tenancy else { return held.map(|chunk| chunk.size()).sum() };
+        let others = self.earlier.iter().chain(&self.results).filter(|_| buffer == 0);
+        tenancy.bytes(buffer, held.chain(others))
     }
 
     /// Bytes held for all buffers.
     pub fn total(&self) -> Bytes {
-        self.all().map(Buffer::size).sum()
+        (0..self.of_buffers.len()).map(|buffer| self.size(buffer)).sum()
+    }
+
+    /// Shares the chunks from now on, or ends that. Those held are freed.
+    pub fn share(&mut self, tenancy: Option<Tenancy>) {
+        self.take_all().filter_map(let_go).for_each(drop);
+        self.tenancy = tenancy.map(Box::new);
+    }
+
+    /// Returns `true` if other allocators share them.
+    pub fn are_shared(&self) -> bool {
+        self.tenancy.is_some()
+    }
+
+    /// Takes the chunks that the arena has now, for a graph that is about to be reserved or allocated. What earlier graphs have
+    /// computed stays while a graph that is allocated reads it, and is not touched by a reservation.
+    pub fn enter(&mut self, types: &[BufferType], graph: GraphRef<'_>, is_reservation: bool) {
+        let Self { of_buffers, tenancy: Some(tenancy), earlier, crosses, .. } = self else { return };
+        tenancy.enter(types);
+        if tenancy.is_alone() && !of_buffers.iter().flatten().flatten().any(|chunk| reads(graph, chunk)) {
+            *crosses = true;
+            return;
+        }
+        earlier.extend(of_buffers.iter_mut().flat_map(|chunks| chunks.take().unwrap_or_default()));
+        if !is_reservation {
+            let read = tenancy.read_by(graph);
+            *crosses = !read.is_empty() || tenancy.is_alone();
+            let old = earlier.extract_if(.., |chunk| !reads(graph, chunk)).collect::<Vec<Chunk>>();
+            old.into_iter().filter_map(let_go).for_each(drop);
+            earlier.extend(read);
+        }
+        for (buffer, chunks) in of_buffers.iter_mut().enumerate().filter(|_| is_reservation || !*crosses) {
+            *chunks = Some(tenancy.chunks(buffer)).filter(|chunks| !chunks.is_empty());
+        }
+    }
+
+    /// Puts the results of a graph into memory of their own, if they are kept apart. Returns the tensors that have memory now.
+    ///
+    /// # Errors
+    /// The bytes for which there is no memory; no tensor has any then.
+    pub fn place_results<'g>(
+        &mut self,
+        types: &[BufferType],
+        graph: GraphRef<'g>,
+    ) -> Result<Vec<TensorRef<'g>>, Bytes> {
+        let ([buffer_type], Some(tenancy)) = (types, &self.tenancy) else { return Ok(Vec::new()) };
+        if !tenancy.keeps_results() {
+            return Ok(Vec::new());
+        }
+        let mut end: Bytes = 0;
+        let mut placed = Vec::new();
+        for root in results(graph) {
+            let size = buffer_type.alloc_size(root);
+            if size > 0 {
+                placed.push((root, end, size));
+                end = end.saturating_add(size).next_multiple_of(buffer_type.alignment());
+            }
+        }
+        self.earlier.extend(self.results.take_if(|results| reads(graph, results)));
+        if self.results.as_ref().is_none_or(|results| results.size() < end) && end > 0 {
+            self.results.take().and_then(let_go).into_iter().for_each(recycled::free);
+            let new = recycled::allocate(*buffer_type, end).inspect(Buffer::use_for_compute);
+            self.results = Some(Chunk::new(new.ok_or(end)?));
+        }
+        let Some(buffer) = &self.results else { return Ok(Vec::new()) };
+        placed.retain(|&(root, offset, size)| buffer.place_known(root, offset, size).is_ok());
+        Ok(placed.into_iter().map(|(root, ..)| root).collect())
+    }
+
+    /// Lets go of shared chunks after a reservation: no graph is in them.
+    pub fn end_reservation(&mut self) {
+        if self.tenancy.is_some() {
+            (0..self.of_buffers.len()).for_each(|buffer| self.free(buffer));
+        }
     }
 
     /// Returns `true` if `buffer` is one of the chunks.
@@ -73,9 +167,7 @@ impl Chunks {
     /// Returns `true` if the chunks of a buffer have at least these sizes. A chunk of 0 bytes must exist too: tensors
     /// without bytes take their address from it.
     fn suffice_for(&self, buffer: usize, sizes: &[Bytes]) -> bool {
-        self.of_buffers[buffer].as_ref().is_some_and(|chunks| {
-            sizes.len() <= chunks.len() && sizes.iter().zip(chunks).all(|(&size, chunk)| size <= chunk.size())
-        })
+        self.of_buffers[buffer].as_deref().is_some_and(|chunks| are_large_enough(chunks, sizes))
     }
 
     /// Allocates the chunks of a plan where those held are too small, unless a reservation leaves that to the graph that is
@@ -120,7 +212,7 @@ impl Chunks {
         plans: &[BufferPlan],
         is_scheduled: bool,
     ) {
-        let Self { of_buffers, demand } = self;
+        let Self { of_buffers, demand, .. } = self;
         demand.is_idle = false;
         if plans.is_empty() {
             return;
@@ -131,10 +223,10 @@ impl Chunks {
             *needed = plan.placement.size();
             let chunks = chunks.as_deref().unwrap_or_default();
             if !buffer_type.is_plain_cpu() {
-                is_small &= *needed <= chunks.iter().map(Buffer::size).sum::<Bytes>() / 2;
+                is_small &= *needed <= chunks.iter().map(|chunk| chunk.size()).sum::<Bytes>() / 2;
             } else if let ([chunk], true) = (chunks, demand.is_counted) {
                 let needed = if is_scheduled { *needed } else { chunk.size() };
-                // SAFETY: of this allocator alone, which has just allocated the graph.
+                // SAFETY: of this allocator alone, which has just allocated the graph, or of some that take turns.
                 unsafe { note_graph(runtime, chunk, needed) };
             }
         }
@@ -142,14 +234,17 @@ impl Chunks {
         demand.is_trimmed |= demand.is_deferred && demand.small_runs >= RUNS;
     }
 
-    /// Gives back what the graph allocated last does not need: pages of the CPU's own buffers now, and memory of others at the
+    /// Gives back what the graph allocated last does not need, unless other allocators share the chunks: pages of the CPU's own buffers now, and memory of others at the
     /// next reservation.
     ///
     /// # Safety
     /// No graph is being run, and none but that one is read or run before it is allocated again.
     pub unsafe fn trim(&mut self, types: &[BufferType]) {
-        let Self { of_buffers, demand } = self;
+        let Self { of_buffers, demand, tenancy, .. } = self;
         demand.is_trimmed = true;
+        if tenancy.is_some() {
+            return;
+        }
         let buffers = types.iter().zip(of_buffers).zip(&demand.needed);
         for ((_, chunks), &needed) in buffers.filter(|((buffer_type, _), _)| buffer_type.is_plain_cpu()) {
             if let Some([chunk]) = chunks.as_deref() {
@@ -173,48 +268,61 @@ impl Chunks {
     ) -> Result<(), Refusal> {
         let held = self.sizes(buffer);
         self.free(buffer);
-        let allocate = |sizes: &[Bytes]| -> Option<Vec<Buffer>> {
-            sizes.iter().map(|&size| recycled::allocate(buffer_type, size).inspect(Buffer::use_for_compute)).collect()
+        let allocate = |sizes: &[Bytes]| -> Option<Vec<Chunk>> {
+            let new = |&size: &Bytes| recycled::allocate(buffer_type, size).inspect(Buffer::use_for_compute);
+            sizes.iter().map(|size| new(size).map(Chunk::new)).collect()
         };
-        let larger = step.filter(|&step| step != sizes);
-        if let Some(chunks) = larger.and_then(allocate).or_else(|| allocate(sizes)) {
-            self.of_buffers[buffer] = Some(chunks);
+        let is_own = |tenancy: &&Box<Tenancy>| self.crosses && (tenancy.is_alone() || tenancy.suffices(buffer, sizes));
+        let tenancy = self.tenancy.as_ref().filter(|tenancy| !is_own(tenancy));
+        let shared = tenancy.map(|tenancy| tenancy.clear(buffer));
+        // Other allocators of an arena need what it had.
+        let shared_step = shared.as_ref().map(|shared| larger_of(shared, sizes));
+        let larger = step.or(shared_step.as_deref()).filter(|&step| step != sizes);
+        let grown = larger.and_then(allocate).or_else(|| allocate(sizes));
+        let is_grown = grown.is_some();
+        let old = shared.as_ref().or_else(|| step.map(|_| &held)).filter(|old| !old.is_empty());
+        self.of_buffers[buffer] = grown.or_else(|| old.and_then(|old| allocate(old)));
+        if let (Some(tenancy), Some(chunks)) = (tenancy, &self.of_buffers[buffer]) {
+            tenancy.set(buffer, chunks);
+        }
+        if is_grown {
             return Ok(());
         }
-        self.of_buffers[buffer] = step.filter(|_| !held.is_empty()).and_then(|_| allocate(&held));
         Err(Refusal::NoMemory { buffer: buffer_type.name(), size: sizes.iter().sum() })
     }
 
     /// The sizes of the chunks of a buffer.
     fn sizes(&self, buffer: usize) -> Vec<Bytes> {
-        self.of_buffers[buffer].iter().flatten().map(Buffer::size).collect()
+        self.of_buffers[buffer].iter().flatten().map(|chunk| chunk.size()).collect()
     }
 
     /// Frees the chunks of a buffer.
     fn free(&mut self, buffer: usize) {
-        drop(self.take(buffer));
-    }
-
-    /// Takes out the chunks of a buffer, which are about to be freed.
-    fn take(&mut self, buffer: usize) -> Vec<Buffer> {
-        let chunks = self.of_buffers[buffer].take().unwrap_or_default();
-        for chunk in &chunks {
-            note_buffer_freed(chunk.as_ptr().addr());
-            note_freed(chunk);
-        }
-        chunks
+        self.of_buffers[buffer].take().into_iter().flatten().filter_map(let_go).for_each(drop);
     }
 
     fn all(&self) -> impl Iterator<Item = &Buffer> {
-        self.of_buffers.iter().flatten().flatten()
+        self.of_buffers.iter().flatten().flatten().chain(&self.results).map(|chunk| &**chunk)
+    }
+
+    /// Takes out everything that is held.
+    fn take_all(&mut self) -> impl Iterator<Item = Chunk> {
+        let held = self.of_buffers.iter_mut().flat_map(|chunks| chunks.take().unwrap_or_default());
+        held.chain(self.earlier.drain(..)).chain(self.results.take())
     }
 }
 
 impl Drop for Chunks {
     fn drop(&mut self) {
         // The allocator is freed: the next one may need such buffers.
-        (0..self.of_buffers.len()).for_each(|buffer| self.take(buffer).into_iter().for_each(recycled::free));
+        self.take_all().filter_map(let_go).for_each(recycled::free);
     }
+}
+
+/// Returns the larger size of each chunk of two lists.
+fn larger_of(one: &[Bytes], other: &[Bytes]) -> Vec<Bytes> {
+    let at = |list: &[Bytes], chunk: usize| list.get(chunk).copied().unwrap_or(0);
+    (0..one.len().max(other.len())).map(|chunk| at(one, chunk).max(at(other, chunk))).collect()
 }
 
 /// With another value than 0, schedulers end the program where they reserve again.

@@ -10,6 +10,7 @@
 //! - [`inspect`]: reports on request, and what a graph needs, without an allocator
 
 mod planner;
+pub mod arena;
 mod chunks;
 mod cache;
 mod plan_cache;
@@ -28,14 +29,16 @@ use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
+use crate::ggml::live::tensor_mut::TensorMut;
 use crate::ggml::observe::events::Events;
 use crate::ggml::observe::verify::{Verifier, Violation, places_are_recorded, record_places};
-use crate::ggml::process::settings::{Settings, settings};
+use crate::ggml::process::settings::{ArenaSetting, Settings, settings};
 use crate::ggml::refusal::{NotRetained, Refusal};
 use crate::graph::RuleSetting;
 use crate::placement::Effort;
 use activity::Activity;
 pub use activity::Need;
+use arena::{Arena, Tenancy};
 use chunks::Chunks;
 use passes::Passes;
 use plan_cache::PlanCache;
@@ -51,6 +54,8 @@ pub struct Allocator {
     tag: Tag,
     planner: Planner,
     chunks: Chunks,
+    /// Whether an allocator of a scheduler joins the arena of the process.
+    arena: ArenaSetting,
     /// Requirements of the latest plan for each buffer.
     required: Vec<Need>,
     plans: PlanCache,
@@ -90,6 +95,7 @@ impl Allocator {
             tag: Tag::new(),
             planner,
             chunks: Chunks::none(&settings, buffers),
+            arena: settings.arena,
             required: vec![Need::default(); buffers],
             plans: PlanCache::new(),
             passes: Passes::new(&settings, activity.are_events_requested()),
@@ -131,7 +137,48 @@ impl Allocator {
     pub fn note_direct_use(&mut self) {
         if self.planner.types.use_directly() {
             self.drop_plans();
+            if self.arena != ArenaSetting::Off {
+                self.arena = ArenaSetting::Off;
+                self.chunks.share(None);
+            }
         }
+    }
+
+    /// Returns `true` if all of its memory is of this type.
+    pub fn has_only(&self, buffer_type: BufferType) -> bool {
+        self.planner.types.list == [buffer_type]
+    }
+
+    /// Shares the memory of an arena from now on; `None` ends that. Graphs that were allocated lose their memory.
+    pub fn share(&mut self, arena: Option<Arena>) {
+        self.arena = ArenaSetting::Off;
+        self.verifier.iter_mut().for_each(Verifier::forget);
+        self.chunks.share(arena.map(|arena| Tenancy::new(arena, false)));
+    }
+
+    /// Returns `true` if other allocators share the memory: those of schedulers, where the user asks for it, since programs set
+    /// all inputs of a scheduler's graph before each run.
+    fn is_shared(&mut self) -> bool {
+        let types = &self.planner.types;
+        let may_share = self.arena != ArenaSetting::Off && !types.is_direct;
+        if may_share && !self.chunks.are_shared() && types.list.iter().all(|it| it.is_plain_cpu()) {
+            let keeps_results = self.arena == ArenaSetting::SharedButOutputs;
+            self.chunks.share(Some(Tenancy::new(Arena::OF_PROCESS, keeps_results)));
+        }
+        self.chunks.are_shared()
+    }
+
+    /// Enters the arena, if there is one: takes its chunks, and puts results that are kept apart into memory of their own.
+    /// Returns these results.
+    ///
+    /// # Errors
+    /// [`Refusal::NoMemory`].
+    fn enter_arena<'g>(&mut self, graph: GraphRef<'g>, is_reservation: bool) -> Result<Vec<TensorRef<'g>>, Refusal> {
+        let types = &self.planner.types.list;
+        self.verifier.iter_mut().for_each(Verifier::forget);
+        self.chunks.enter(types, graph, is_reservation);
+        let placed = self.chunks.place_results(types, graph);
+        placed.map_err(|size| Refusal::NoMemory { buffer: types[0].name(), size })
     }
 
     fn drop_plans(&mut self) {
@@ -194,8 +241,11 @@ impl Allocator {
         // SAFETY: live, and used by no other thread: see "# Safety".
         let graph = unsafe { GraphRef::new(graph) };
         let clock = self.activity.clock();
+        let results = if self.is_shared() { self.enter_arena(graph, true)? } else { Vec::new() };
         let done = self.serve_reservation(graph, node_ids.as_deref(), leaf_ids);
         self.activity.note_decision("reserve", clock, graph, &done);
+        clear_memory(results);
+        self.chunks.end_reservation();
         done.map(|_| ())
     }
 
@@ -221,9 +271,16 @@ impl Allocator {
         // SAFETY: live, and used by no other thread: see "# Safety".
         let graph = unsafe { GraphRef::new(graph) };
         let clock = self.activity.clock();
+        let results = if self.is_shared() { self.enter_arena(graph, false)? } else { Vec::new() };
         let done = self.serve(graph);
         self.activity.note_decision("allocate", clock, graph, &done);
+        if done.is_err() {
+            clear_memory(results);
+        }
         done?;
+        if self.chunks.are_shared() {
+            self.note_shared_chunks();
+        }
         let Self { planner, plans, chunks, .. } = self;
         let used = plans.current().map_or(&[][..], CachedPlan::buffers);
         chunks.note_run(planner.runtime, &planner.types.list, used, !is_whole);
@@ -265,6 +322,14 @@ impl Allocator {
             None => {}
         }
         Ok(())
+    }
+}
+
+/// Takes back the memory of results that were placed.
+fn clear_memory(results: Vec<TensorRef<'_>>) {
+    for result in results {
+        // SAFETY: no reference into the tensor is held.
+        unsafe { TensorMut::new(result) }.clear_memory();
     }
 }
 

@@ -28,7 +28,7 @@ pub struct BufferTypes {
     /// The source of the rules.
     setting: RuleSetting,
     /// True if a program uses the allocator itself.
-    is_direct: bool,
+    pub is_direct: bool,
     /// The rules and limits of each buffer.
     pub specs: Vec<BufferSpec>,
     /// The buffer behind each id. Ids that name one buffer type share its buffer.

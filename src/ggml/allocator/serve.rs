@@ -159,7 +159,8 @@ impl Allocator {
         let kept = if requested.is_listed() { Kept::AsGgml } else { Kept::All };
         let (reading, plan) = self.read_and_plan(graph, &requested, retained, kept)?;
         let may_follow = |current: &CachedPlan| current.may_be_followed_by(&kept_leafs(&reading.graph, &plan));
-        let may_be_taken = self.chunks.demand.is_idle || self.chunks.suffice(&plan.buffers);
+        let may_take = self.chunks.demand.is_idle || self.chunks.are_shared();
+        let may_be_taken = may_take || self.chunks.suffice(&plan.buffers);
         let is_good = may_be_taken && self.plans.current().is_none_or(may_follow);
         let is_reserved_next = !is_good && requested.is_listed();
         if is_good || is_reserved_next {
@@ -245,13 +246,14 @@ impl Allocator {
     }
 
     /// Allocates chunks for a selected plan where those held are too small, if they may be taken: several
-    /// buffers are taken by reservations only, except for the first graph after one that took none.
+    /// buffers are taken by reservations only, except for the first graph after one that took none, and in an arena, where
+    /// nothing computes in what is replaced.
     fn ensure_chunks(&mut self) -> Result<(), Refusal> {
-        match self.plans.current() {
-            Some(plan) if self.chunks.suffice(plan.buffers()) => Ok(()),
-            Some(_) if self.planner.types.buffer_of_id.len() == 1 || self.chunks.demand.is_idle => {
-                self.allocate_chunks(false)
-            }
+        let Self { plans, chunks, planner, .. } = self;
+        let may_take = planner.types.buffer_of_id.len() == 1 || chunks.demand.is_idle || chunks.are_shared();
+        match plans.current() {
+            Some(plan) if chunks.suffice(plan.buffers()) => Ok(()),
+            Some(_) if may_take => self.allocate_chunks(false),
             _ => Err(Refusal::NeedsReserve),
         }
     }
@@ -273,6 +275,13 @@ impl Allocator {
         activity.account_chunks(done.is_ok().then_some(&*chunks));
         activity.note_buffers(chunks.total(), counts, || buffer_states(&planner.types, chunks, required));
         done
+    }
+
+    /// Reports the bytes that the allocator answers for, which others have changed in an arena.
+    pub(super) fn note_shared_chunks(&mut self) {
+        let Self { planner, plans, chunks, required, activity, .. } = self;
+        let counts = plans.current().map(|plan| [plan.graph.leafs().len(), plan.graph.nodes().len()]);
+        activity.note_buffers(chunks.total(), counts, || buffer_states(&planner.types, chunks, required));
     }
 
     /// Assigns memory to a graph that the plan in use serves, in the order of its lists. `None` if a tensor that may need

@@ -196,6 +196,9 @@ pub struct Buffer {
 // SAFETY: backends have buffers used and freed by any thread, one at a time.
 unsafe impl Send for Buffer {}
 
+// SAFETY: its fields never change, and backends have different tensors of a buffer placed by any thread.
+unsafe impl Sync for Buffer {}
+
 impl Buffer {
     /// Returns the buffer as C's pointer.
     pub fn as_ptr(&self) -> *mut ggml_backend_buffer {

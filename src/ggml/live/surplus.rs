@@ -29,7 +29,8 @@ static COUNTED: Lock<BTreeMap<usize, Counted>> = Lock::new(BTreeMap::new());
 /// Notes that a scheduler's graph, which needs that many bytes from the beginning of a buffer of the CPU, is run next.
 ///
 /// # Safety
-/// The buffer is in private use by graphs of one allocator, of which none but this one is run from now on.
+/// The buffer is in private use by graphs of one allocator, of which none but this one is run from now on; or by allocators that
+/// take turns, none of which reads what it had in the buffer when it goes on.
 pub unsafe fn note_graph(runtime: &'static Runtime, buffer: &Buffer, needed: Bytes) {
     let needed = usize::try_from(needed).unwrap_or(usize::MAX);
     if let Some(counted) = COUNTED.lock().get_mut(&buffer.as_ptr().addr()) {

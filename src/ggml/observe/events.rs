@@ -54,6 +54,8 @@ pub struct PlannedBufferSizes {
     pub lower_bound: Bytes,
     /// Bytes that ggml's own allocator would have needed for the graph of the largest plan.
     pub by_ggml: Option<Bytes>,
+    /// Bytes of the largest plan, if the buffer is shared with other allocators.
+    pub alone: Option<Bytes>,
 }
 
 impl Events {
@@ -212,5 +214,8 @@ fn write_buffer(object: &mut JsonObject<'_>, buffer: BufferEvent<'_>) {
     if let Some(planned) = buffer.planned {
         object.value("plan_bytes", planned.plan_bytes).value("lower_bound", planned.lower_bound);
         object.maybe("ggml_alloc_bytes", planned.by_ggml);
+        if planned.alone.is_some() {
+            object.maybe("alone", planned.alone);
+        }
     }
 }

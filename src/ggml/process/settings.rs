@@ -38,6 +38,33 @@ pub struct Settings {
     pub budget: Option<Bytes>,
     /// What takes memory when it is used.
     pub on_demand: OnDemand,
+    /// Whether the allocators of schedulers share memory.
+    pub arena: ArenaSetting,
+}
+
+/// Whether the allocators of schedulers share memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ArenaSetting {
+    /// Each has its own.
+    #[default]
+    Off,
+    /// Those of one thread share it. Results are read before the graph of another one runs.
+    Shared,
+    /// As above, and each keeps its results.
+    SharedButOutputs,
+}
+
+impl FromStr for ArenaSetting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "shared" => Ok(Self::Shared),
+            "shared,outputs" => Ok(Self::SharedButOutputs),
+            word if word.is_empty() || means_off(word) => Ok(Self::Off),
+            word => Err(format!("{word:?} is unknown; expected shared, shared,outputs or off")),
+        }
+    }
 }
 
 /// What takes memory when it is used, not when it is made.
@@ -84,6 +111,7 @@ impl Settings {
             Key::Reorder => self.reorder = if value.is_empty() { Switch::Off } else { parse(value)? },
             Key::Budget => self.budget = parse_budget(value)?,
             Key::OnDemand => self.on_demand = parse(value)?,
+            Key::Arena => self.arena = parse(value)?,
             Key::Switch
             | Key::Log
             | Key::Report
@@ -194,7 +222,14 @@ fn observe(key: Key, value: &OsStr) -> Result<(), String> {
         Key::Accounting => recorder().set(path).map_err(text)?,
         Key::Recycle => set_limit(parse_limit(value)?),
         Key::Switch | Key::Log | Key::Report => {}
-        Key::Rules | Key::Effort | Key::Verify | Key::Retain | Key::Reorder | Key::Budget | Key::OnDemand => {}
+        Key::Rules
+        | Key::Effort
+        | Key::Verify
+        | Key::Retain
+        | Key::Reorder
+        | Key::Budget
+        | Key::OnDemand
+        | Key::Arena => {}
     }
     Ok(())
 }
@@ -306,6 +341,17 @@ mod tests {
     }
 
     #[test]
+    fn arenas_are_shared_or_not() {
+        let of = |text: &str| text.parse::<ArenaSetting>();
+        assert_eq!(["", "off", "0"].map(of), [const { Ok(ArenaSetting::Off) }; 3]);
+        assert_eq!(
+            (of(" shared "), of("shared,outputs")),
+            (Ok(ArenaSetting::Shared), Ok(ArenaSetting::SharedButOutputs))
+        );
+        assert!(of("outputs").is_err_and(|why| why.contains("is unknown; expected shared, shared,outputs or off")));
+    }
+
+    #[test]
     fn values_that_are_not_valid_change_nothing() {
         let mut settings = Settings::default();
         assert_eq!(settings.set(Key::Effort, OsStr::new("7000")), Ok(true));
@@ -320,6 +366,6 @@ mod tests {
     fn each_setting_is_of_allocators_or_of_the_process() {
         let of_allocators = |setting: &&Setting| Settings::default().set(setting.key, OsStr::new("")) == Ok(true);
         let names: Vec<String> = SETTINGS.iter().filter(of_allocators).map(Setting::name).collect();
-        assert_eq!(names, ["rules", "effort", "reorder", "budget", "on_demand", "verify", "retain"]);
+        assert_eq!(names, ["rules", "effort", "reorder", "budget", "on_demand", "arena", "verify", "retain"]);
     }
 }

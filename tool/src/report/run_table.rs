@@ -50,6 +50,9 @@ pub struct BufferRow {
     /// Bytes that ggml-alloc would have needed; `None` for ggml-alloc itself, and if unknown.
     #[serde(rename(deserialize = "ggml_alloc_bytes"))]
     pub ggml_alloc: Option<Bytes>,
+    /// Bytes that it would have by itself, if allocators share it in an arena; `bytes` are then those that the others have not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone: Option<Bytes>,
 }
 
 /// Returns the bytes of all buffers of all allocators.
@@ -78,6 +81,26 @@ pub fn graph_lines(rows: &[&RunRow]) -> String {
         let _ = writeln!(text, "allocator {} planned {count} {graphs}: {}{more}", name(row), listed.join(", "));
     }
     text
+}
+
+/// Formats what allocators that share memory save by that; empty if none do.
+pub fn arena_line(rows: &[&RunRow]) -> String {
+    let is_shared = |row: &&&RunRow| row.buffers.iter().any(|buffer| buffer.alone.is_some());
+    let shared: Vec<&RunRow> = rows.iter().filter(is_shared).copied().collect();
+    if shared.is_empty() {
+        return String::new();
+    }
+    let buffers = || shared.iter().flat_map(|row| &row.buffers);
+    let together: Bytes = buffers().map(|buffer| buffer.bytes).sum();
+    let alone: Bytes = buffers().filter_map(|buffer| buffer.alone).sum();
+    let name = namer(rows);
+    let names: Vec<String> = shared.iter().map(|row| name(row)).collect();
+    format!(
+        "arena: allocators {} share {} MiB; each with its own they would have {} MiB\n",
+        names.join(", "),
+        mib(together),
+        mib(alone)
+    )
 }
 
 /// Returns how allocators are named: with their process if there are several.
@@ -173,6 +196,7 @@ mod tests {
             bytes,
             lower_bound: Some(bytes),
             ggml_alloc,
+            alone: None,
         };
         RunRow {
             pid,
@@ -194,6 +218,17 @@ mod tests {
              \x20          1 CPU         0  0.00            0           -     -      -       -\n\
              all                3145728  3.00      3145728           -     -      -       -      2          12.5\n"
         );
+    }
+
+    #[test]
+    fn an_arena_is_compared_with_memory_of_each() {
+        let mut rows = [row(1, &[(3 << 20, None)], &[]), row(1, &[(1 << 20, None)], &[]), row(1, &[(0, None)], &[])];
+        rows[2].allocator = 3;
+        assert_eq!(arena_line(&rows.each_ref()), "");
+        rows[0].buffers[0].alone = Some(3 << 20);
+        rows[2].buffers[0].alone = Some(2 << 20);
+        let line = "arena: allocators 1, 3 share 3.00 MiB; each with its own they would have 5.00 MiB\n";
+        assert_eq!(arena_line(&rows.each_ref()), line);
     }
 
     #[test]

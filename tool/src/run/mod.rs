@@ -62,7 +62,7 @@ executable, 127 there is no such program.";
 #[command(after_help = format!("{EXAMPLES}\n\nEnvironment:\n{}\n\n{EXIT_CODES}", variables()))]
 pub struct Arguments {
     /// Use ggml-alloc: lastuse forwards every call, and only reports.
-    #[arg(long, conflicts_with_all = ["capture", "accounting", "explain", "verify", "rules", "effort", "reorder", "budget", "retain", "dump", "on_demand", "recycle"])]
+    #[arg(long, conflicts_with_all = ["capture", "accounting", "explain", "verify", "rules", "effort", "reorder", "budget", "retain", "dump", "on_demand", "arena", "recycle"])]
     off: bool,
 
     /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them
@@ -121,6 +121,12 @@ pub struct Arguments {
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all",
           value_parser = ["caches", "compute", "all", "off"])]
     on_demand: Option<String>,
+
+    /// Have schedulers that take turns on one thread share compute buffers of the CPU: "shared", the default, if results are read
+    /// before the next one runs; "shared,outputs" if not.
+    #[arg(long, value_name = "WORDS", num_args = 0..=1, require_equals = true, default_missing_value = "shared",
+          value_parser = ["shared", "shared,outputs", "off"])]
+    arena: Option<String>,
 
     /// Keep compute buffers of freed allocators for the next ones, at most these bytes, for at most these seconds.
     #[arg(long, value_name = "BYTES,SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1GiB,60")]
@@ -273,6 +279,7 @@ impl Arguments {
         set("LASTUSE_REORDER", self.reorder.then(|| "on".to_owned()));
         set("LASTUSE_BUDGET", self.budget.map(|bytes| bytes.to_string()));
         set("LASTUSE_ON_DEMAND", self.on_demand.clone());
+        set("LASTUSE_ARENA", self.arena.clone());
         set("LASTUSE_RECYCLE", self.recycle.clone());
         set("LASTUSE_RETAIN", requests.retain.clone());
         if let Some(captures) = &requests.captures {

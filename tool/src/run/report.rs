@@ -7,7 +7,7 @@ use lastuse::report::explain::{DEFAULT_TOP, Explanation, explanation_text};
 use serde_json::{Value, json};
 
 use crate::launch::{Events, Exit, Launcher};
-use crate::report::{explanation_json, graph_lines, run_table};
+use crate::report::{arena_line, explanation_json, graph_lines, run_table};
 use crate::run::accounting::Written;
 use crate::run::{Arguments, Requests, accounting};
 
@@ -59,6 +59,7 @@ impl Ended<'_> {
         if !rows.is_empty() {
             text += &run_table(&rows);
             text += &graph_lines(&rows);
+            text += &arena_line(&rows);
         }
         text += &self.survivors_text();
         text += &self.verification_text();

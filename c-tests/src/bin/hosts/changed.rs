@@ -1,5 +1,5 @@
-//! Jobs whose graphs are changed by a variable: computed in tiles, by `LASTUSE_BUDGET`, or in another order, by
-//! `LASTUSE_REORDER`.
+//! Jobs that a variable changes: computed in tiles, by `LASTUSE_BUDGET`, in another order, by `LASTUSE_REORDER`, or in memory that
+//! allocators share, by `LASTUSE_ARENA`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use lastuse_c_tests::{Program, Result, tool};
 
 use crate::job::Job;
+use crate::jobs::{Options, run_jobs};
 use crate::run::{Run, run, run_beside};
 
 /// Checks that a job has the same results on lastuse, and no larger buffer.
@@ -75,6 +76,79 @@ impl BudgetedJob {
 
 fn line(name: &str, before: u64, after: u64) -> String {
     format!("{name}: {before} bytes, {after} ({:.3})", ratio(after, before))
+}
+
+/// A job whose allocators take turns.
+pub struct SharedJob {
+    /// The job, without the variable.
+    pub job: Job,
+    /// The value of the variable.
+    pub arena: &'static str,
+    /// Bytes of results that are kept apart from the first graph on; `None` if all buffers at a time may be more: where graphs are
+    /// allocated for the first time one after the other, each larger than the one before.
+    pub apart: Option<u64>,
+}
+
+/// What all allocators in an arena take at a time, as a share of the bytes of the largest without it and of what is apart.
+const MOST_IN_ARENA: f64 = 1.02;
+
+/// Runs the jobs of a host, and those in an arena, as far as the options name them.
+///
+/// # Errors
+/// A failed check.
+pub fn run_jobs_and_shared(
+    host: &str,
+    folder: &Path,
+    jobs: &[Job],
+    shared: &[SharedJob],
+    options: &Options,
+) -> Result<()> {
+    let wanted: Vec<&SharedJob> =
+        shared.iter().filter(|shared| options.names(&shared.job) && !options.faults).collect();
+    // Words that name those alone name none of the others.
+    if wanted.is_empty() || jobs.iter().any(|job| options.names(job)) {
+        run_jobs(host, folder, jobs, options)?;
+    }
+    wanted.into_iter().try_for_each(|shared| shared.check(folder))
+}
+
+impl SharedJob {
+    /// Runs the job on ggml-alloc, on lastuse, and there with an arena. Checks that results are the same, and that all
+    /// allocators together take little more than the largest and what is kept apart. Prints a line, and adds it to `report.txt` in `folder`.
+    ///
+    /// # Errors
+    /// A failed check.
+    pub fn check(&self, folder: &Path) -> Result<()> {
+        let Self { job, arena, apart: kept } = self;
+        let wrong = |why: String| format!("{}: {why}", job.label());
+        let [without, apart] = run_beside(job, 0, folder);
+        let (without, apart) = (without.map_err(wrong)?, apart.map_err(wrong)?);
+        check_same(&without, &apart).map_err(wrong)?;
+        let mut launch = job.with.clone();
+        launch.variables.push(("LASTUSE_ARENA", arena.into()));
+        let shared = run(job, &launch, folder).map_err(wrong)?;
+        if shared.results != without.results {
+            return Err(wrong("the results differ".to_owned()));
+        }
+        let largest = apart.counted.buffers.values().copied().max().unwrap_or_default();
+        let (before, own, together) = (without.counted.most, apart.counted.most, shared.counted.most);
+        let line = format!(
+            "With LASTUSE_ARENA={arena}, {}: the results are the same; all buffers {before} bytes, {own} with lastuse, {together} \
+             in the arena: {:.3} of the largest.\n",
+            job.label(),
+            ratio(together, largest)
+        );
+        add_to_report(folder, &line)?;
+        if largest == 0 {
+            return Err(wrong("no allocator was seen".to_owned()));
+        }
+        match kept {
+            Some(kept) if ratio(together, largest + kept) > MOST_IN_ARENA => {
+                Err(wrong(format!("{together} bytes in the arena: more than {MOST_IN_ARENA} of {largest} and {kept}")))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The variable that the launch with lastuse has.

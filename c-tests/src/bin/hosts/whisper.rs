@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use lastuse_c_tests::Result;
 use lastuse_vendor::{Package, target_folder};
 
+use crate::changed::{SharedJob, run_jobs_and_shared};
 use crate::cmake::CmakeBuild;
 use crate::job::{Job, OUTPUT, Threads, Way};
-use crate::jobs::{Options, run_jobs};
+use crate::jobs::Options;
 use crate::models::{Kind, WhisperModel, write_whisper};
 use crate::packages::{Has, Needed, check};
 use crate::programs::Driver;
@@ -44,6 +45,12 @@ const TASKS: [(&str, &str); 10] = [
     ("3 states at a time", "--processors 3"),
     ("a third of the context", "--audio-context 512"),
 ];
+
+/// Those that are run in an arena, too.
+const IN_ARENA: [&str; 3] = ["greedy", "greedy, no flash attention", "3 states in turn"];
+
+/// What is shared.
+const ARENAS: [&str; 2] = ["shared", "shared,outputs"];
 
 fn folder() -> PathBuf {
     target_folder().join("hosts").join(NAME)
@@ -124,7 +131,16 @@ pub fn test(options: &Options) -> Result<()> {
             }
         }
     }
-    run_jobs(NAME, &folder, &jobs, options)
+    let shared: Vec<SharedJob> = jobs.iter().flat_map(in_arena).collect();
+    run_jobs_and_shared(NAME, &folder, &jobs, &shared, options)
+}
+
+/// Returns jobs in which the four schedulers of a state share memory, and those of all states.
+fn in_arena(job: &Job) -> Vec<SharedJob> {
+    let is_one = IN_ARENA.contains(&job.name.as_str()) && job.model.ends_with(MODELS[0].0);
+    let named = || Job { name: format!("{}, arena", job.name), ..job.clone() };
+    let arenas = ARENAS.into_iter().filter(|_| is_one);
+    arenas.map(|arena| SharedJob { job: named(), arena, apart: None }).collect()
 }
 
 /// Returns the uses of a model: everything with the first one and a preloaded lastuse, a part in other ways.

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use lastuse_c_tests::Result;
 use lastuse_vendor::{Package, target_folder};
 
+use crate::changed::{SharedJob, run_jobs_and_shared};
 use crate::cmake::CmakeBuild;
 use crate::job::{Job, OUTPUT, Threads, Way};
-use crate::jobs::{Options, run_jobs};
+use crate::jobs::Options;
 use crate::packages::{Has, Needed, check};
 
 /// A llama.cpp.
@@ -99,6 +100,13 @@ const LARGE_CACHES: [LargeCaches; 4] = [
     },
 ];
 
+/// Contexts that take turns: two of a model, and of two models, where the other one is `llama`.
+const IN_TURNS: [(&str, &str, &str); 3] = [
+    ("llama", "3 contexts in turns", "--flash on --cache streams --contexts 3 --turns on"),
+    ("qwen3moe", "in turns with llama", "--flash off --cache unified --contexts 2 --turns on --other {llama}"),
+    ("gemma3", "in turns with llama", "--flash on --cache streams --contexts 2 --turns on --other {llama}"),
+];
+
 impl LlamaHost {
     /// Returns `true` if it counts how often its scheduler has to reserve memory again for a graph.
     fn counts_reallocations(&self) -> bool {
@@ -144,8 +152,21 @@ impl LlamaHost {
                 }));
             }
         }
-        run_jobs(self.name, &folder, &jobs, options)
+        run_jobs_and_shared(self.name, &folder, &jobs, &in_turns(&programs, &folder), options)
     }
+}
+
+/// Returns the jobs whose contexts take turns.
+fn in_turns(programs: &LlamaPrograms, folder: &Path) -> Vec<SharedJob> {
+    let file = |name: &str| folder.join(name).with_extension("gguf");
+    let model = |name: &str| MODELS.iter().find(|model| model.name == name);
+    let jobs = [Way::Preloaded, Way::Linked].into_iter().flat_map(|way| IN_TURNS.map(|turns| (way, turns)));
+    jobs.filter_map(|(way, (name, used, arguments))| {
+        let arguments = arguments.replace("{llama}", &file("llama").to_string_lossy());
+        let job = job(programs, model(name)?, &file(name), (used, &arguments), way);
+        Some(SharedJob { job, arena: "shared", apart: Some(0) })
+    })
+    .collect()
 }
 
 fn job(programs: &LlamaPrograms, model: &Model, file: &Path, (name, arguments): (&str, &str), way: Way) -> Job {

@@ -1,0 +1,73 @@
+//! `lastuse_arena_*`: memory that allocators share which never compute at the same time.
+
+use crate::ggml::{Arena, BufferType, ggml_backend_buffer_type, ggml_gallocr, ggml_of_type};
+
+use super::arguments::buffer_type;
+use super::call::call;
+use super::handle::{Handle, into_handle};
+
+/// Memory of one buffer type that allocators share: made by lastuse_arena_new.
+// Without repr(C): the header then declares a struct that is never defined, and C has no arrays of length 0.
+#[derive(Debug)]
+pub struct lastuse_arena([u8; 0]);
+
+impl Handle for lastuse_arena {
+    type Object = (Arena, BufferType);
+    const ARGUMENT: &'static str = "arena";
+}
+
+/// Creates an arena without memory, which the caller frees with lastuse_arena_free. Returns NULL if buft is not the CPU's own
+/// buffer type: other devices may still compute one graph when the next one begins.
+///
+/// # Safety
+/// `buft` is a buffer type that outlives the arena.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_arena_new(buft: *mut ggml_backend_buffer_type) -> *mut lastuse_arena {
+    call("lastuse_arena_new", |call| {
+        call.required("buft", buft);
+        // SAFETY: live: see "# Safety".
+        let runtime = call.served(unsafe { ggml_of_type(buft) })?;
+        // SAFETY: live, and of this ggml: see "# Safety".
+        let found = unsafe { buffer_type(runtime, buft) }.filter(|buffer_type| buffer_type.is_plain_cpu());
+        let other = || call.refuse(&"only memory of the CPU's own buffer type can be shared");
+        Ok(into_handle((Arena::new(), found.ok_or_else(other)?)))
+    })
+}
+
+/// Frees an arena. Its memory stays as long as allocators share it. Does nothing for NULL.
+///
+/// # Safety
+/// `arena` is NULL, or comes from `lastuse_arena_new`, is used by no other thread, and is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_arena_free(arena: *mut lastuse_arena) {
+    // SAFETY: see "# Safety".
+    call("lastuse_arena_free", |call| unsafe { call.free(arena) });
+}
+
+/// Has an allocator take its memory from an arena, which it shares with the other allocators that the same thread uses; NULL for
+/// arena ends that. All of its graphs must be reserved or allocated again. Returns false, and changes nothing, if lastuse has
+/// not created galloc, or if one of its buffer types is not that of the arena.
+///
+/// From the first input of a graph that is set until its results are read, no other allocator of the arena is used, nor are
+/// graphs of others computed or given inputs. docs/arena.md has what may be relied on.
+///
+/// # Safety
+/// `galloc` is a live allocator, and `arena` is NULL or live; no other thread uses them. No graph of it is being computed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_gallocr_share(galloc: *mut ggml_gallocr, arena: *mut lastuse_arena) -> bool {
+    call("lastuse_gallocr_share", |call| {
+        // SAFETY: live, and of this thread: see "# Safety".
+        let allocator = unsafe { call.allocator(galloc) }?;
+        if arena.is_null() {
+            allocator.share(None);
+            return Ok(true);
+        }
+        // SAFETY: live, and of this thread: see "# Safety".
+        let (arena, buffer_type) = *unsafe { call.look_at(arena) }?;
+        if !allocator.has_only(buffer_type) {
+            return Err(call.refuse(&"a buffer type of galloc is not that of the arena"));
+        }
+        allocator.share(Some(arena));
+        Ok(true)
+    })
+}
