@@ -11,6 +11,7 @@
 
 mod planner;
 pub mod arena;
+mod demand;
 mod chunks;
 mod cache;
 mod plan_cache;
