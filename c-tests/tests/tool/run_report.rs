@@ -174,3 +174,33 @@ fn graphs_of_a_page_are_named_by_program_number_and_tokens() {
         "the labels differ"
     );
 }
+
+/// Two schedulers in turns take the bytes of the larger one together, and the report says so.
+#[test]
+fn an_arena_is_told_with_what_it_saves() {
+    let ggml = support::ggml(Package::LlamaCpp);
+    let program = support::build("two-schedulers", "tests/tool/two_schedulers.c", &ggml, Linked::SharedGgml);
+    let path = program.path().to_str().expect("a path in UTF-8");
+    let run = |options: &[&str]| {
+        let output = command(&[&["run"], options, &[path]].concat()).output().expect("the tool starts");
+        assert_eq!(output.status.code(), Some(0), "{options:?}: {}", stderr(&output));
+        output
+    };
+    let json = |options: &[&str]| -> (Vec<u64>, Value) {
+        let output = run(&[&["--json"], options].concat());
+        let report: Value = serde_json::from_str(stderr(&output)).expect("JSON");
+        let rows = report["allocators"].as_array().expect("a list").clone();
+        (rows.iter().map(|row| number(&row["buffers"][0]["bytes"])).collect(), rows[0]["buffers"][0]["alone"].clone())
+    };
+    let (apart, none) = json(&[]);
+    let (shared, alone) = json(&["--arena"]);
+    assert_eq!((shared.iter().sum::<u64>(), none), (apart[0], Value::Null), "{shared:?} of {apart:?}");
+    assert_eq!(number(&alone), apart[0]);
+    let text = run(&["--arena"]);
+    assert!(
+        stderr(&text).contains("\narena: allocators 1, 2 share 1.00 MiB; each with its own they would have 1.12 MiB"),
+        "{}",
+        stderr(&text)
+    );
+    assert_eq!(stdout(&text), stdout(&run(&["--off"])));
+}
