@@ -41,6 +41,8 @@ pub fn test(program: &PlacedProgram, device: &str, logging: &[Variable], finding
         "compute buffer",
         "with lastuse",
         "ratio",
+        "on demand",
+        "ratio",
         "logits",
         "fused",
         "with lastuse",
@@ -68,6 +70,8 @@ struct Row {
     arguments: String,
     plain: PlacedRun,
     ours: PlacedRun,
+    /// With compute buffers on demand.
+    on_demand: PlacedRun,
     logged: Option<[Logged; 2]>,
 }
 
@@ -76,19 +80,22 @@ impl Row {
         let all: Vec<String> = format!("-t 1 -ngl 99 {arguments}").split_whitespace().map(str::to_owned).collect();
         let run = |with_lastuse: bool, more: &[Variable]| program.run_with(model, &all, with_lastuse, more);
         let (plain, ours) = (run(false, &[])?, run(true, &[])?);
+        let on_demand = run(true, &[("LASTUSE_ON_DEMAND", "all")])?;
         let has_log = !logging.is_empty() && plain.is_complete();
         let logged = |with_lastuse: bool| Ok::<_, String>(Logged::read(run(with_lastuse, logging)?.log()));
         let logged = if has_log { Some([logged(false)?, logged(true)?]) } else { None };
-        Ok(Self { arguments: arguments.to_owned(), plain, ours, logged })
+        Ok(Self { arguments: arguments.to_owned(), plain, ours, on_demand, logged })
     }
 
-    /// Returns the bytes of the compute buffer without lastuse and with it.
-    fn bytes(&self, device: &str) -> [u64; 2] {
-        [&self.plain, &self.ours].map(|run| run.devices.get(device).map_or(0, |asked| asked.compute))
+    /// Returns the bytes of the compute buffer without lastuse, with it, and with it on demand.
+    fn bytes(&self, device: &str) -> [u64; 3] {
+        let compute = |run: &PlacedRun| run.devices.get(device).map_or(0, |asked| asked.compute);
+        [&self.plain, &self.ours, &self.on_demand].map(compute)
     }
 
     fn has_equal_logits(&self) -> bool {
-        self.ours.is_complete() && self.ours.logits == self.plain.logits
+        let ours = [&self.ours, &self.on_demand];
+        ours.into_iter().all(|run| run.is_complete() && run.logits == self.plain.logits)
     }
 
     /// Returns what is wrong. Where the model does not run without lastuse either, nothing is compared, which only a model
@@ -98,13 +105,16 @@ impl Row {
             let failed = || format!("fails without lastuse, so nothing is compared: {}", self.plain.describe());
             return if may_fail { Vec::new() } else { vec![failed()] };
         }
-        let [before, after] = self.bytes(device);
+        let [before, after, on_demand] = self.bytes(device);
         let less_fused =
             self.logged.is_some_and(|[plain, ours]| ours.fused < plain.fused || ours.kernels > plain.kernels);
         let wrong = [
-            (!self.has_equal_logits()).then(|| format!("other logits with lastuse: {}", self.ours.describe())),
+            (!self.has_equal_logits()).then(|| {
+                format!("other logits with lastuse: {}; on demand: {}", self.ours.describe(), self.on_demand.describe())
+            }),
             (before == 0).then(|| "no compute buffer was counted".to_owned()),
             (after > before).then(|| format!("the compute buffer of {before} bytes becomes {after}")),
+            (on_demand > after).then(|| format!("the compute buffer of {after} bytes becomes {on_demand} on demand")),
             less_fused.then(|| format!("less is fused: {:?}", self.logged)),
         ];
         wrong.into_iter().flatten().collect()
@@ -113,12 +123,12 @@ impl Row {
     fn cells(&self, model: &PlacedModel, device: &str) -> Vec<String> {
         let mut cells = vec![model.name.to_owned(), self.arguments.clone()];
         if !self.plain.is_complete() {
-            cells
-                .extend(["fails without lastuse, too", "-", "-", "-", "-", "-", "-", "-", "-", "-"].map(str::to_owned));
+            cells.extend(["fails without lastuse, too"].into_iter().chain(["-"; 11]).map(str::to_owned));
             return cells;
         }
-        let [before, after] = self.bytes(device);
+        let [before, after, on_demand] = self.bytes(device);
         cells.extend([before.to_string(), after.to_string(), ratio(after, before)]);
+        cells.extend([on_demand.to_string(), ratio(on_demand, before)]);
         cells.push(if self.has_equal_logits() { "equal" } else { "OTHER" }.to_owned());
         let numbers: [fn(&Logged) -> u64; 3] = [|it| it.fused, |it| it.kernels, |it| it.barriers];
         for number in numbers {
