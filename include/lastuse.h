@@ -561,8 +561,9 @@ bool lastuse_graph_dump_begin(struct ggml_cgraph *graph);
 bool lastuse_graph_dump(struct ggml_cgraph *graph,
                         size_t *n_written);
 
-// Creates an arena without memory, which the caller frees with lastuse_arena_free. Returns NULL if buft is not the CPU's own
-// buffer type: other devices may still compute one graph when the next one begins.
+// Creates an arena without memory, which the caller frees with lastuse_arena_free. For another buffer type than the CPU's own,
+// a program calls lastuse_arena_turn, or waits itself until all graphs of one allocator have been computed before another one
+// of the arena is used.
 struct lastuse_arena *lastuse_arena_new(struct ggml_backend_buffer_type *buft);
 
 // Frees an arena. Its memory stays as long as allocators share it. Does nothing for NULL.
@@ -576,6 +577,15 @@ void lastuse_arena_free(struct lastuse_arena *arena);
 // graphs of others computed or given inputs. docs/arena.md has what may be relied on.
 bool lastuse_gallocr_share(struct ggml_gallocr *galloc,
                            struct lastuse_arena *arena);
+
+// Says that the calling thread goes on with a scheduler: before it sets inputs for it, and has it reserve, allocate or compute.
+// Waits by synchronize, ggml_backend_sched_synchronize, until what the thread's last scheduler computes has ended. NULL
+// for sched only waits: before a scheduler is freed, and before inputs of a graph are set that is computed again.
+//
+// Schedulers of devices share memory where lastuse_set("arena", "shared") asks for it, and the turn of one is told before each
+// of its reservations. The guard that lastuse run preloads tells it for programs that know nothing of lastuse.
+void lastuse_arena_turn(struct ggml_backend_sched *sched,
+                        void (*synchronize)(struct ggml_backend_sched *sched));
 
 // Fills in the bytes of a buffer: 0 for an id that repeats the buffer type of an earlier one, and before the first
 // plan. Returns false if lastuse has not created galloc. Aborts if galloc has no buffer with this id.

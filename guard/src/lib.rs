@@ -1,7 +1,8 @@
 //! A library to preload after `liblastuse.so`, for programs that know nothing of lastuse: it wraps the functions of ggml
 //! that compute graphs, those that allocate and free buffers, and those that read and write tensors. With
-//! `LASTUSE_VERIFY=memory` every scheduler runs its graphs under a guard of lastuse, and memory that was freed is not used; with `LASTUSE_DUMP` the values of tensors are written to files after each run, and with
-//! `LASTUSE_ACCOUNTING` lastuse is told of each buffer.
+//! `LASTUSE_VERIFY=memory` every scheduler runs its graphs under a guard of lastuse, and memory that was freed is not used;
+//! with `LASTUSE_DUMP` the values of tensors are written to files after each run, with `LASTUSE_ACCOUNTING` lastuse is told of
+//! each buffer, and with `LASTUSE_ARENA` of the turns of schedulers that share memory.
 //!
 //! It is separate from liblastuse because it wraps functions of ggml's schedulers and backends, which other programs
 //! should not depend on. Without these variables it forwards every call and does nothing else.
@@ -19,6 +20,7 @@ mod ggml {
 mod search;
 mod functions;
 mod run;
+mod turns;
 mod buffers;
 mod tensors;
 
@@ -29,6 +31,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use functions::{Functions, Params, is_enabled, verify_words};
 use run::run;
+use turns::{begin_turn, end_turn};
 
 /// The evaluation callback that ggml calls for each node: the tensor, whether this is the call before its computation,
 /// and the user data.
@@ -136,6 +139,8 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute(scheduler: *mut c_void
     let functions = Functions::of_caller();
     // SAFETY: a valid scheduler, as ggml's function requires, which calls its callback too.
     unsafe { guard_scheduler(functions, scheduler) };
+    // SAFETY: as above.
+    unsafe { begin_turn(functions, scheduler) };
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.sched_graph_compute)(scheduler, graph) };
     // SAFETY: `graph` is live and used by no other thread during the computation, as ggml's function requires.
@@ -152,6 +157,8 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut 
     let functions = Functions::of_caller();
     // SAFETY: a valid scheduler, as ggml's function requires, which calls its callback too.
     unsafe { guard_scheduler(functions, scheduler) };
+    // SAFETY: as above.
+    unsafe { begin_turn(functions, scheduler) };
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.sched_graph_compute_async)(scheduler, graph) };
     // SAFETY: a valid scheduler.
@@ -188,13 +195,14 @@ pub unsafe extern "C" fn ggml_backend_graph_compute_async(backend: *mut c_void, 
     unsafe { run(functions, graph, compute, synchronize) }
 }
 
-/// Wraps ggml's function: frees the guard after the scheduler.
+/// Wraps ggml's function: waits until its graphs are computed, and frees the guard after the scheduler.
 ///
 /// # Safety
 /// The requirements of ggml's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_sched_free(scheduler: *mut c_void) {
     let functions = Functions::of_caller();
+    end_turn();
     // SAFETY: the caller's arguments, forwarded.
     unsafe { (functions.sched_free)(scheduler) };
     if is_enabled() {

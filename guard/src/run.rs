@@ -10,19 +10,24 @@ use crate::functions::{Functions, is_dumping, is_enabled};
 const STATUS_SUCCESS: c_int = 0;
 
 thread_local! {
-    /// The number of wrapped functions that this thread is in: ggml's functions call each other.
+    /// The number of wrapped functions of backends and schedulers that this thread is in: ggml's functions call each other.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Counts a call of a wrapped function until dropped.
-struct Call;
+pub struct Call;
 
 impl Call {
     /// Returns the call, and whether the program has made it, not ggml.
-    fn enter() -> (Self, bool) {
-        let depth = DEPTH.get();
-        DEPTH.set(depth + 1);
-        (Self, depth == 0)
+    pub fn enter() -> (Self, bool) {
+        let is_outermost = !Self::is_inside();
+        DEPTH.set(DEPTH.get() + 1);
+        (Self, is_outermost)
+    }
+
+    /// Returns `true` in a call.
+    pub fn is_inside() -> bool {
+        DEPTH.get() > 0
     }
 }
 
@@ -43,9 +48,6 @@ pub unsafe fn run(
     compute: impl FnOnce() -> c_int,
     synchronize: impl FnOnce(),
 ) -> c_int {
-    if !is_dumping() && !is_enabled() {
-        return compute();
-    }
     let (_call, is_outermost) = Call::enter();
     if is_outermost && is_enabled() {
         // SAFETY: a live graph, which no other thread uses.

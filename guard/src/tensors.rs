@@ -1,10 +1,12 @@
 //! The functions of ggml that read and write tensors. With `LASTUSE_VERIFY=memory` lastuse checks first that the memory of
-//! the tensors was not freed: a program that keeps a graph sets its inputs before it computes it again.
+//! the tensors was not freed: a program that keeps a graph sets its inputs before it computes it again. With `LASTUSE_ARENA` they
+//! may lie where another graph is still computed, so that a write waits for that.
 
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
 use crate::functions::{is_enabled, of_ggml, of_lastuse_if_there};
+use crate::turns::end_turn;
 
 type Tensor = *mut c_void;
 type Tensors = *const Tensor;
@@ -36,9 +38,17 @@ unsafe fn checked<F: Copy>(arrays: &[Tensors], count: usize, name: &'static CStr
     unsafe { of_ggml(name) }
 }
 
-/// Wraps functions of ggml: checks the first tensors of these arrays before.
+/// Before a tensor is written.
+fn writes() {
+    end_turn();
+}
+
+/// Before a tensor is read: by the program, which knows when it has been computed.
+fn reads() {}
+
+/// Wraps functions of ggml: checks the first tensors of these arrays before, and waits for what is computed before a write.
 macro_rules! wrap {
-    ($($name:ident($($argument:ident: $type:ty),+) checks $count:tt of [$($array:expr),+];)+) => {
+    ($($access:ident $name:ident($($argument:ident: $type:ty),+) checks $count:tt of [$($array:expr),+];)+) => {
         $(
             /// Wraps ggml's function.
             ///
@@ -50,6 +60,7 @@ macro_rules! wrap {
                     Ok(name) => name,
                     Err(_) => panic!("a name without NUL"),
                 };
+                $access();
                 // SAFETY: its type in ggml-backend.h, and live tensors, as ggml's function requires.
                 let function: unsafe extern "C" fn($($type),+) = unsafe { checked(&[$($array),+], $count, NAME) };
                 // SAFETY: the caller's arguments, forwarded.
@@ -60,37 +71,37 @@ macro_rules! wrap {
 }
 
 wrap! {
-    ggml_backend_tensor_set(tensor: Tensor, data: *const c_void, offset: usize, size: usize) checks 1 of [&raw const tensor];
-    ggml_backend_tensor_get(tensor: Tensor, data: *mut c_void, offset: usize, size: usize) checks 1 of [&raw const tensor];
-    ggml_backend_tensor_memset(tensor: Tensor, value: u8, offset: usize, size: usize) checks 1 of [&raw const tensor];
-    ggml_backend_tensor_copy(from: Tensor, to: Tensor) checks 1 of [&raw const from, &raw const to];
-    ggml_backend_tensor_set_async(backend: *mut c_void, tensor: Tensor, data: *const c_void, offset: usize, size: usize)
+    writes ggml_backend_tensor_set(tensor: Tensor, data: *const c_void, offset: usize, size: usize) checks 1 of [&raw const tensor];
+    reads ggml_backend_tensor_get(tensor: Tensor, data: *mut c_void, offset: usize, size: usize) checks 1 of [&raw const tensor];
+    writes ggml_backend_tensor_memset(tensor: Tensor, value: u8, offset: usize, size: usize) checks 1 of [&raw const tensor];
+    writes ggml_backend_tensor_copy(from: Tensor, to: Tensor) checks 1 of [&raw const from, &raw const to];
+    writes ggml_backend_tensor_set_async(backend: *mut c_void, tensor: Tensor, data: *const c_void, offset: usize, size: usize)
         checks 1 of [&raw const tensor];
-    ggml_backend_tensor_get_async(backend: *mut c_void, tensor: Tensor, data: *mut c_void, offset: usize, size: usize)
+    reads ggml_backend_tensor_get_async(backend: *mut c_void, tensor: Tensor, data: *mut c_void, offset: usize, size: usize)
         checks 1 of [&raw const tensor];
-    ggml_backend_tensor_copy_async(from_backend: *mut c_void, to_backend: *mut c_void, from: Tensor, to: Tensor)
+    writes ggml_backend_tensor_copy_async(from_backend: *mut c_void, to_backend: *mut c_void, from: Tensor, to: Tensor)
         checks 1 of [&raw const from, &raw const to];
-    ggml_backend_tensor_set_2d(
+    writes ggml_backend_tensor_set_2d(
         tensor: Tensor, data: *const c_void, offset: usize, size: usize, copies: usize, stride: usize, data_stride: usize
     ) checks 1 of [&raw const tensor];
-    ggml_backend_tensor_get_2d(
+    reads ggml_backend_tensor_get_2d(
         tensor: Tensor, data: *mut c_void, offset: usize, size: usize, copies: usize, stride: usize, data_stride: usize
     ) checks 1 of [&raw const tensor];
-    ggml_backend_tensor_set_2d_async(
+    writes ggml_backend_tensor_set_2d_async(
         backend: *mut c_void, tensor: Tensor, data: *const c_void, offset: usize, size: usize, copies: usize, stride: usize,
         data_stride: usize
     ) checks 1 of [&raw const tensor];
-    ggml_backend_tensor_get_2d_async(
+    reads ggml_backend_tensor_get_2d_async(
         backend: *mut c_void, tensor: Tensor, data: *mut c_void, offset: usize, size: usize, copies: usize, stride: usize,
         data_stride: usize
     ) checks 1 of [&raw const tensor];
-    ggml_backend_tensor_set_n(
+    writes ggml_backend_tensor_set_n(
         tensors: Tensors, data: *const c_void, offsets: *const usize, sizes: *const usize, data_offsets: *const usize,
         count: usize
     ) checks count of [tensors];
-    ggml_backend_tensor_get_n(
+    reads ggml_backend_tensor_get_n(
         tensors: Tensors, data: *mut c_void, offsets: *const usize, sizes: *const usize, data_offsets: *const usize,
         count: usize
     ) checks count of [tensors];
-    ggml_backend_tensor_copy_n(from: Tensors, to: Tensors, count: usize) checks count of [from, to];
+    writes ggml_backend_tensor_copy_n(from: Tensors, to: Tensors, count: usize) checks count of [from, to];
 }

@@ -1,9 +1,10 @@
 //! `lastuse_arena_*`: memory that allocators share which never compute at the same time.
 
-use crate::ggml::{Arena, BufferType, ggml_backend_buffer_type, ggml_gallocr, ggml_of_type};
+use std::ptr::NonNull;
 
-use super::arguments::buffer_type;
-use super::call::call;
+use crate::ggml::{Arena, BufferType, ggml_backend_buffer_type, ggml_backend_sched, ggml_gallocr, ggml_of_type, turns};
+
+use super::call::{call, total};
 use super::handle::{Handle, into_handle};
 
 /// Memory of one buffer type that allocators share: made by lastuse_arena_new.
@@ -16,21 +17,21 @@ impl Handle for lastuse_arena {
     const ARGUMENT: &'static str = "arena";
 }
 
-/// Creates an arena without memory, which the caller frees with lastuse_arena_free. Returns NULL if buft is not the CPU's own
-/// buffer type: other devices may still compute one graph when the next one begins.
+/// Creates an arena without memory, which the caller frees with lastuse_arena_free. For another buffer type than the CPU's own,
+/// a program calls lastuse_arena_turn, or waits itself until all graphs of one allocator have been computed before another one
+/// of the arena is used.
 ///
 /// # Safety
 /// `buft` is a buffer type that outlives the arena.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_arena_new(buft: *mut ggml_backend_buffer_type) -> *mut lastuse_arena {
     call("lastuse_arena_new", |call| {
-        call.required("buft", buft);
+        let buft = call.required("buft", buft);
         // SAFETY: live: see "# Safety".
-        let runtime = call.served(unsafe { ggml_of_type(buft) })?;
+        let runtime = call.served(unsafe { ggml_of_type(buft.as_ptr()) })?;
         // SAFETY: live, and of this ggml: see "# Safety".
-        let found = unsafe { buffer_type(runtime, buft) }.filter(|buffer_type| buffer_type.is_plain_cpu());
-        let other = || call.refuse(&"only memory of the CPU's own buffer type can be shared");
-        Ok(into_handle((Arena::new(), found.ok_or_else(other)?)))
+        let buffer_type = unsafe { BufferType::new(runtime, buft) };
+        Ok(into_handle((Arena::new(), buffer_type)))
     })
 }
 
@@ -70,4 +71,29 @@ pub unsafe extern "C" fn lastuse_gallocr_share(galloc: *mut ggml_gallocr, arena:
         allocator.share(Some(arena));
         Ok(true)
     })
+}
+
+/// Says that the calling thread goes on with a scheduler: before it sets inputs for it, and has it reserve, allocate or compute.
+/// Waits by synchronize, ggml_backend_sched_synchronize, until what the thread's last scheduler computes has ended. NULL
+/// for sched only waits: before a scheduler is freed, and before inputs of a graph are set that is computed again.
+///
+/// Schedulers of devices share memory where lastuse_set("arena", "shared") asks for it, and the turn of one is told before each
+/// of its reservations. The guard that lastuse run preloads tells it for programs that know nothing of lastuse.
+///
+/// # Safety
+/// `sched` is NULL, or live until its turn has ended and not used by another thread meanwhile; `synchronize` is then a function
+/// that any thread may call with it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_arena_turn(
+    sched: *mut ggml_backend_sched,
+    synchronize: Option<unsafe extern "C" fn(sched: *mut ggml_backend_sched)>,
+) {
+    total("lastuse_arena_turn", |call| match NonNull::new(sched) {
+        None => turns::end(),
+        Some(sched) => {
+            let synchronize = synchronize.unwrap_or_else(|| call.abort(&"synchronize is NULL"));
+            // SAFETY: see "# Safety".
+            unsafe { turns::begin(sched, synchronize) };
+        }
+    });
 }

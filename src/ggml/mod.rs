@@ -38,6 +38,7 @@ mod offload;
 
 pub use allocator::arena::Arena;
 pub use allocator::inspect::measure;
+pub use allocator::turns;
 pub use allocator::{Allocator, Need};
 pub use bindings::{
     ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_backend_sched, ggml_cgraph, ggml_context,

@@ -204,3 +204,22 @@ fn an_arena_is_told_with_what_it_saves() {
     );
     assert_eq!(stdout(&text), stdout(&run(&["--off"])));
 }
+
+/// So do those on a device that computes while the program goes on: the guard tells whose turn it is.
+#[test]
+fn schedulers_of_a_device_share_an_arena() {
+    let ggml = support::ggml(Package::LlamaCpp);
+    let program = support::build("two-devices", "tests/tool/two_devices.c", &ggml, Linked::SharedGgml);
+    let path = program.path().to_str().expect("a path in UTF-8");
+    let bytes = |options: &[&str]| -> u64 {
+        let output = command(&[&["run"], options, &[path]].concat()).output().expect("the tool starts");
+        assert_eq!(output.status.code(), Some(0), "{options:?}: {}", stderr(&output));
+        let text = stdout(&output);
+        let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).expect("a line with it");
+        assert_eq!(value("wrong="), "0", "{options:?}: {text}");
+        assert_eq!(stderr(&output).contains("\narena: allocators 1, 2 share "), options == ["--arena"], "{text}");
+        value("bytes=").parse().expect("a number")
+    };
+    let apart = bytes(&[]);
+    assert_eq!(bytes(&["--arena"]) * 5, apart * 4, "a quarter is the smaller one's: {apart}");
+}

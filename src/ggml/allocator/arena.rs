@@ -5,7 +5,6 @@
 //! smaller ones are freed once no graph lies in them. A graph that reads what lies in the chunks, such as the result of another
 //! allocator, gets other ones, and from then on the other allocator keeps its results apart.
 
-use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,12 +18,20 @@ use crate::ggml::observe::verify::note_buffer_freed;
 use crate::graph::Flags;
 use crate::placement::Bytes;
 
+use super::turns::{self, SchedulerId, this_thread};
+
 /// A chunk, held by the arena and by the allocators that have a graph in it; or by one allocator.
 pub type Chunk = Arc<Buffer>;
 
 /// Returns `true` if there is a chunk of at least each size, in this order.
 pub fn are_large_enough(chunks: &[Chunk], sizes: &[Bytes]) -> bool {
     sizes.len() <= chunks.len() && sizes.iter().zip(chunks).all(|(&size, chunk)| size <= chunk.size())
+}
+
+/// Returns the larger size of each chunk of two lists.
+pub fn larger_of(one: &[Bytes], other: &[Bytes]) -> Vec<Bytes> {
+    let at = |list: &[Bytes], chunk: usize| list.get(chunk).copied().unwrap_or(0);
+    (0..one.len().max(other.len())).map(|chunk| at(one, chunk).max(at(other, chunk))).collect()
 }
 
 /// Lets go of a chunk. Returns its buffer if nothing else holds it: the caller frees it.
@@ -66,22 +73,17 @@ struct Shared {
 #[derive(Debug)]
 struct Tenant {
     number: u64,
-    /// The bytes by which it has made the chunks larger: those of all tenants are the bytes of the chunks.
-    bytes: Bytes,
+    /// The sizes of chunks that it needs, at most.
+    needs: Vec<Bytes>,
     keeps_results: Arc<AtomicBool>,
 }
 
-static SHARED: Lock<Vec<Shared>> = Lock::new(Vec::new());
-
-/// Returns the number of the calling thread, which no other has had. Works to the very end of a thread.
-fn this_thread() -> u64 {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    thread_local! { static OWN: Cell<u64> = const { Cell::new(0) } }
-    if OWN.get() == 0 {
-        OWN.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
-    }
-    OWN.get()
+/// Returns the sizes of chunks that are large enough for each of some tenants.
+fn together(tenants: &[Tenant]) -> Vec<Bytes> {
+    tenants.iter().fold(Vec::new(), |all, tenant| larger_of(&all, &tenant.needs))
 }
+
+static SHARED: Lock<Vec<Shared>> = Lock::new(Vec::new());
 
 /// The place of an allocator in an arena.
 #[derive(Debug)]
@@ -90,6 +92,8 @@ pub struct Tenancy {
     number: u64,
     /// The thread that has used the allocator last, and its buffer types.
     home: Option<(u64, Vec<usize>)>,
+    /// The scheduler whose turn it was when the allocator was used last.
+    scheduler: Option<SchedulerId>,
     keeps_results: Arc<AtomicBool>,
     /// How often a graph has read what was in shared chunks.
     crossings: u32,
@@ -104,7 +108,7 @@ impl Tenancy {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
         let keeps_results = Arc::new(AtomicBool::new(keeps_results));
-        Self { arena, number, home: None, keeps_results, crossings: 0 }
+        Self { arena, number, home: None, scheduler: None, keeps_results, crossings: 0 }
     }
 
     /// Returns whether results of its graphs are apart from the chunks.
@@ -115,16 +119,18 @@ impl Tenancy {
     /// Moves to the chunks of the calling thread.
     pub fn enter(&mut self, types: &[BufferType]) {
         let thread = this_thread();
+        self.scheduler = turns::current().or(self.scheduler);
         if self.home.as_ref().is_some_and(|(home, _)| *home == thread) {
             return;
         }
-        self.leave();
+        let mut left = self.leave();
         let types: Vec<usize> = types.iter().map(|buffer_type| buffer_type.as_ptr().addr()).collect();
         let mut all = SHARED.lock();
         for &buffer_type in &types {
             let is_own = |it: &&mut Shared| (it.arena, it.buffer_type, it.thread) == (self.arena, buffer_type, thread);
+            let moved = left.iter().position(|(of, _)| *of == buffer_type).map(|at| left.swap_remove(at).1);
             let keeps_results = Arc::clone(&self.keeps_results);
-            let tenant = Tenant { number: self.number, bytes: 0, keeps_results };
+            let tenant = moved.unwrap_or(Tenant { number: self.number, needs: Vec::new(), keeps_results });
             match all.iter_mut().find(is_own) {
                 Some(shared) => shared.tenants.push(tenant),
                 None => {
@@ -137,25 +143,29 @@ impl Tenancy {
         self.home = Some((thread, types));
     }
 
-    /// Leaves the chunks of its thread. If it has made them larger, the others take what they need when they are used next.
-    fn leave(&mut self) {
+    /// Leaves the chunks of its thread. If the others need less, they take that when they are used next. Returns what it was there,
+    /// by buffer type.
+    fn leave(&mut self) -> Vec<(usize, Tenant)> {
+        let mut left = Vec::new();
         if self.home.take().is_none() {
-            return;
+            return left;
         }
         let mut freed: Vec<Chunk> = Vec::new();
         let mut all = SHARED.lock();
         for shared in all.iter_mut() {
-            let own = shared.tenants.iter().position(|tenant| tenant.number == self.number);
-            if own.is_some_and(|own| shared.tenants.remove(own).bytes > 0) {
-                freed.append(&mut shared.chunks);
-                shared.tenants.iter_mut().for_each(|tenant| tenant.bytes = 0);
+            if let Some(own) = shared.tenants.iter().position(|tenant| tenant.number == self.number) {
+                let needed = together(&shared.tenants);
+                left.push((shared.buffer_type, shared.tenants.remove(own)));
+                if together(&shared.tenants) != needed {
+                    freed.append(&mut shared.chunks);
+                }
             }
         }
-        let unused: Vec<Shared> = all.extract_if(.., |shared| shared.tenants.is_empty()).collect();
+        all.retain(|shared| !shared.tenants.is_empty());
         drop(all);
         // Backends may call the program.
-        let unused = unused.into_iter().flat_map(|shared| shared.chunks);
-        freed.into_iter().chain(unused).filter_map(let_go).for_each(recycled::free);
+        freed.into_iter().filter_map(let_go).for_each(recycled::free);
+        left
     }
 
     fn with<T>(&self, buffer: usize, use_it: impl FnOnce(&mut Shared) -> T) -> Option<T> {
@@ -175,52 +185,59 @@ impl Tenancy {
     }
 
     /// Bytes of a buffer that this allocator answers for, which `holds` these chunks, with graphs in them or with what these read.
-    /// Allocators share those that are not the arena's any more.
+    /// Allocators share those that are not the arena's any more; of the arena's, each has what those before it do not need.
     pub fn bytes<'c>(&self, buffer: usize, holds: impl Iterator<Item = &'c Chunk>) -> Bytes {
         let own = |shared: &mut Shared| {
             let is_outdated = |chunk: &&Chunk| !shared.chunks.iter().any(|it| Arc::ptr_eq(it, chunk));
             let outdated = holds.filter(is_outdated).map(|chunk| chunk.size() / Arc::strong_count(chunk) as Bytes);
-            let tenant = shared.tenants.iter().find(|tenant| tenant.number == self.number);
-            outdated.sum::<Bytes>() + tenant.map_or(0, |tenant| tenant.bytes)
+            let own = shared.tenants.iter().position(|tenant| tenant.number == self.number);
+            let of_first = |count: usize| together(&shared.tenants[..count]).into_iter().sum::<Bytes>();
+            let all: Bytes = shared.chunks.iter().map(|chunk| chunk.size()).sum();
+            let own = own.filter(|_| all > 0).map_or(0, |own| match own + 1 == shared.tenants.len() {
+                true => all.saturating_sub(of_first(own)),
+                false => of_first(own + 1) - of_first(own),
+            });
+            outdated.sum::<Bytes>() + own
         };
         self.with(buffer, own).unwrap_or(0)
     }
 
-    /// Takes out the chunks of a buffer, to be replaced by larger ones. Those without a graph are freed at once, so that both
-    /// never exist together. Returns their sizes.
-    pub fn clear(&self, buffer: usize) -> Vec<Bytes> {
-        let old = self.with(buffer, |shared| std::mem::take(&mut shared.chunks)).unwrap_or_default();
-        let sizes: Vec<Bytes> = old.iter().map(|chunk| chunk.size()).collect();
-        let kept: usize = old.into_iter().filter_map(|chunk| let_go(chunk).is_none().then_some(())).count();
+    /// Notes the sizes of chunks of a buffer that this allocator needs.
+    pub fn need(&self, buffer: usize, sizes: &[Bytes]) {
         self.with(buffer, |shared| {
-            // Allocators with a graph in what was not freed answer for that.
-            let others = shared.tenants.iter_mut().filter(|tenant| kept > 0 || tenant.number == self.number);
-            others.for_each(|tenant| tenant.bytes = 0);
-        });
-        sizes
-    }
-
-    /// Shares new chunks of a buffer, which this allocator needs to be that large.
-    pub fn set(&self, buffer: usize, chunks: &[Chunk]) {
-        self.with(buffer, |shared| {
-            shared.chunks = chunks.to_vec();
-            let all: Bytes = chunks.iter().map(|chunk| chunk.size()).sum();
-            let others = shared.tenants.iter().filter(|tenant| tenant.number != self.number);
-            let others: Bytes = others.map(|tenant| tenant.bytes).sum();
             if let Some(own) = shared.tenants.iter_mut().find(|tenant| tenant.number == self.number) {
-                own.bytes = all.saturating_sub(others);
+                own.needs = larger_of(&own.needs, sizes);
             }
         });
     }
 
-    /// Notes that a graph is about to be allocated. Returns the shared chunks that it reads, of any thread: it cannot have them, and
-    /// the allocator whose graph was the last one there keeps its results apart from now on.
-    pub fn read_by(&mut self, graph: GraphRef<'_>) -> Vec<Chunk> {
+    /// Takes out the chunks of a buffer, to be replaced by larger ones. Those without a graph are freed at once, so that both
+    /// never exist together. Returns the sizes that the allocators need.
+    pub fn clear(&self, buffer: usize) -> Vec<Bytes> {
+        let take = |shared: &mut Shared| (std::mem::take(&mut shared.chunks), together(&shared.tenants));
+        let (old, needed) = self.with(buffer, take).unwrap_or_default();
+        old.into_iter().filter_map(let_go).for_each(drop);
+        needed
+    }
+
+    /// Shares new chunks of a buffer; this allocator needs those sizes of them.
+    pub fn set(&self, buffer: usize, chunks: &[Chunk], needed: &[Bytes]) {
+        self.with(buffer, |shared| shared.chunks = chunks.to_vec());
+        self.need(buffer, needed);
+    }
+
+    /// Notes that a graph is about to be allocated. Returns the shared chunks that it reads, of any thread, with the buffers of this
+    /// allocator that have their type: it cannot have them, and the allocator whose graph was the last one there keeps its results
+    /// apart from now on.
+    pub fn read_by(&mut self, graph: GraphRef<'_>) -> Vec<(usize, Chunk)> {
+        let types = self.home.as_ref().map_or(&[][..], |(_, types)| types);
         let mut read = Vec::new();
         let mut all = SHARED.lock();
         for shared in all.iter_mut().filter(|shared| shared.arena == self.arena) {
             let before = read.len();
-            read.extend(shared.chunks.iter().filter(|chunk| reads(graph, chunk)).cloned());
+            let buffer = types.iter().position(|&own| own == shared.buffer_type).unwrap_or(0);
+            let found = shared.chunks.iter().filter(|chunk| reads(graph, chunk));
+            read.extend(found.map(|chunk| (buffer, Chunk::clone(chunk))));
             let last = shared.tenants.iter().find(|tenant| tenant.number == shared.last);
             if let (true, Some(last)) = (read.len() > before, last) {
                 last.keeps_results.store(true, Ordering::Relaxed);
@@ -241,21 +258,23 @@ impl Tenancy {
 
 impl Drop for Tenancy {
     fn drop(&mut self) {
+        self.scheduler.into_iter().for_each(turns::forget);
         self.leave();
     }
 }
 
-/// Returns the tensors with the results of a graph that is about to be reserved or allocated: those that are computed, have no
-/// memory yet, and are outputs or read by no node; the root of a view.
-pub fn results(graph: GraphRef<'_>) -> Vec<TensorRef<'_>> {
+/// Returns the nodes with the results of a graph that is about to be reserved or allocated, with their positions: those that have
+/// no memory yet, and are outputs or read by no node; the root of a view.
+pub fn results(graph: GraphRef<'_>) -> Vec<(usize, TensorRef<'_>)> {
     let mut read: HashSet<usize> = HashSet::new();
     for node in graph.nodes {
         read.extend(node.sources().chain(node.view_source()).map(TensorRef::address));
     }
-    let mut seen = HashSet::new();
     let is_result = |node: &&TensorRef<'_>| Flags(node.flags()).has(Flags::OUTPUT) || !read.contains(&node.address());
     let roots = graph.nodes.iter().filter(is_result).map(|node| node.view_source().unwrap_or(*node));
-    roots.filter(|root| root.op() != 0 && !root.has_memory() && seen.insert(root.address())).collect()
+    let roots: HashSet<usize> = roots.filter(|root| !root.has_memory()).map(TensorRef::address).collect();
+    let nodes = graph.nodes.iter().copied().enumerate();
+    nodes.filter(|(_, node)| node.op() != 0 && roots.contains(&node.address())).collect()
 }
 
 /// Returns `true` if a graph that is about to be allocated reads tensors in a chunk.

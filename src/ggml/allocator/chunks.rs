@@ -17,8 +17,9 @@ use crate::ggml::refusal::Refusal;
 use crate::graph::{Address, BufferPlan};
 use crate::placement::Bytes;
 
-use super::arena::{Chunk, Tenancy, are_large_enough, let_go, reads, results};
+use super::arena::{Chunk, Tenancy, are_large_enough, larger_of, let_go, reads, results};
 use super::demand::Demand;
+use super::turns;
 
 /// The chunks of each buffer.
 #[derive(Debug)]
@@ -29,12 +30,12 @@ pub struct Chunks {
     pub demand: Demand,
     /// The arena that they belong to, if other allocators share them.
     tenancy: Option<Box<Tenancy>>,
-    /// Chunks of earlier graphs, which are read by the graph that was allocated last, or may be by the next one.
-    earlier: Vec<Chunk>,
+    /// Chunks of earlier graphs with their buffers, which are read by the graph that was allocated last, or may be by the next one.
+    earlier: Vec<(usize, Chunk)>,
     /// Whether the graph that was allocated last reads shared chunks, and so has others.
     crosses: bool,
-    /// The results of that graph, if they are kept apart.
-    results: Option<Chunk>,
+    /// The results of that graph by buffer, where they are kept apart.
+    results: Vec<Option<Chunk>>,
 }
 
 impl Chunks {
@@ -47,7 +48,7 @@ impl Chunks {
             tenancy: None,
             earlier: Vec::new(),
             crosses: false,
-            results: None,
+            results: (0..count).map(|_| None).collect(),
         }
     }
 
@@ -55,8 +56,8 @@ impl Chunks {
     pub fn size(&self, buffer: usize) -> Bytes {
         let held = self.of_buffers[buffer].iter().flatten();
         let Some(tenancy) = &self.tenancy else { return held.map(|chunk| chunk.size()).sum() };
-        let others = self.earlier.iter().chain(&self.results).filter(|_| buffer == 0);
-        tenancy.bytes(buffer, held.chain(others))
+        let earlier = self.earlier.iter().filter(|(own, _)| *own == buffer).map(|(_, chunk)| chunk);
+        tenancy.bytes(buffer, held.chain(earlier).chain(&self.results[buffer]))
     }
 
     /// Bytes held for all buffers.
@@ -84,12 +85,18 @@ impl Chunks {
             *crosses = true;
             return;
         }
-        earlier.extend(of_buffers.iter_mut().flat_map(|chunks| chunks.take().unwrap_or_default()));
+        for (buffer, chunks) in of_buffers.iter_mut().enumerate() {
+            earlier.extend(chunks.take().into_iter().flatten().map(|chunk| (buffer, chunk)));
+        }
         if !is_reservation {
             let read = tenancy.read_by(graph);
             *crosses = !read.is_empty() || tenancy.is_alone();
-            let old = earlier.extract_if(.., |chunk| !reads(graph, chunk)).collect::<Vec<Chunk>>();
-            old.into_iter().filter_map(let_go).for_each(drop);
+            let old = earlier.extract_if(.., |(_, chunk)| !reads(graph, chunk)).collect::<Vec<_>>();
+            if old.iter().any(|(buffer, chunk)| !types[*buffer].is_plain_cpu() && Chunk::strong_count(chunk) == 1) {
+                // The latest graph of this allocator may still be computed there.
+                turns::wait();
+            }
+            old.into_iter().filter_map(|(_, chunk)| let_go(chunk)).for_each(drop);
             earlier.extend(read);
         }
         for (buffer, chunks) in of_buffers.iter_mut().enumerate().filter(|_| is_reservation || !*crosses) {
@@ -97,37 +104,49 @@ impl Chunks {
         }
     }
 
-    /// Puts the results of a graph into memory of their own, if they are kept apart. Returns the tensors that have memory now.
+    /// Puts the results of a graph into memory of their own, if they are kept apart. `buffer_of` returns the buffer of a node.
+    /// Returns the tensors that have memory now.
     ///
     /// # Errors
-    /// The bytes for which there is no memory; no tensor has any then.
+    /// The buffer that has no memory, and the bytes that it needs; no tensor has any then.
     pub fn place_results<'g>(
         &mut self,
         types: &[BufferType],
         graph: GraphRef<'g>,
-    ) -> Result<Vec<TensorRef<'g>>, Bytes> {
-        let ([buffer_type], Some(tenancy)) = (types, &self.tenancy) else { return Ok(Vec::new()) };
-        if !tenancy.keeps_results() {
-            return Ok(Vec::new());
-        }
-        let mut end: Bytes = 0;
+        buffer_of: impl Fn(usize) -> usize,
+    ) -> Result<Vec<TensorRef<'g>>, (usize, Bytes)> {
+        let mut ends: Vec<Bytes> = vec![0; types.len()];
         let mut placed = Vec::new();
-        for root in results(graph) {
-            let size = buffer_type.alloc_size(root);
+        for (position, root) in results(graph) {
+            let buffer = buffer_of(position);
+            let size = types[buffer].alloc_size(root);
             if size > 0 {
-                placed.push((root, end, size));
-                end = end.saturating_add(size).next_multiple_of(buffer_type.alignment());
+                placed.push((root, buffer, ends[buffer], size));
+                ends[buffer] = ends[buffer].saturating_add(size).next_multiple_of(types[buffer].alignment());
             }
         }
-        self.earlier.extend(self.results.take_if(|results| reads(graph, results)));
-        if self.results.as_ref().is_none_or(|results| results.size() < end) && end > 0 {
-            self.results.take().and_then(let_go).into_iter().for_each(recycled::free);
-            let new = recycled::allocate(*buffer_type, end).inspect(Buffer::use_for_compute);
-            self.results = Some(Chunk::new(new.ok_or(end)?));
+        for (buffer, (&buffer_type, &end)) in types.iter().zip(&ends).enumerate() {
+            let results = &mut self.results[buffer];
+            self.earlier.extend(results.take_if(|results| reads(graph, results)).map(|results| (buffer, results)));
+            if results.as_ref().is_none_or(|results| results.size() < end) && end > 0 {
+                if let Some(old) = results.take().and_then(let_go) {
+                    // The latest graph of this allocator may still be computed there.
+                    turns::wait();
+                    recycled::free(old);
+                }
+                let new = recycled::allocate(buffer_type, end).inspect(Buffer::use_for_compute);
+                *results = Some(Chunk::new(new.ok_or((buffer, end))?));
+            }
         }
-        let Some(buffer) = &self.results else { return Ok(Vec::new()) };
-        placed.retain(|&(root, offset, size)| buffer.place_known(root, offset, size).is_ok());
+        placed.retain(|&(root, buffer, offset, size)| {
+            self.results[buffer].as_ref().is_some_and(|results| results.place_known(root, offset, size).is_ok())
+        });
         Ok(placed.into_iter().map(|(root, ..)| root).collect())
+    }
+
+    /// Returns `true` if the results of graphs are kept apart.
+    pub fn keeps_results(&self) -> bool {
+        self.tenancy.as_ref().is_some_and(|tenancy| tenancy.keeps_results())
     }
 
     /// Lets go of shared chunks after a reservation: no graph is in them.
@@ -188,7 +207,13 @@ impl Chunks {
                 forget();
                 self.free(buffer);
             }
-            if (is_reservation && self.demand.defers(buffer, buffer_type, sizes)) || self.suffice_for(buffer, sizes) {
+            if is_reservation && self.demand.defers(buffer, buffer_type, sizes) {
+                return Ok(());
+            }
+            if self.suffice_for(buffer, sizes) {
+                if let Some(tenancy) = self.tenancy.as_deref().filter(|_| !self.crosses) {
+                    tenancy.need(buffer, sizes);
+                }
                 return Ok(());
             }
             forget();
@@ -232,8 +257,8 @@ impl Chunks {
         demand.is_trimmed |= demand.is_deferred && demand.small_runs >= RUNS;
     }
 
-    /// Gives back what the graph allocated last does not need, unless other allocators share the chunks: pages of the CPU's own buffers now, and memory of others at the
-    /// next reservation.
+    /// Gives back what the graph allocated last does not need, unless other allocators share the chunks: pages of the CPU's own
+    /// buffers now, and memory of others at the next reservation.
     ///
     /// # Safety
     /// No graph is being run, and none but that one is read or run before it is allocated again.
@@ -274,14 +299,13 @@ impl Chunks {
         let tenancy = self.tenancy.as_deref().filter(|tenancy| !is_own(tenancy));
         let shared = tenancy.map(|tenancy| tenancy.clear(buffer));
         // Other allocators of an arena need what it had.
-        let shared_step = shared.as_ref().map(|shared| larger_of(shared, sizes));
-        let larger = step.or(shared_step.as_deref()).filter(|&step| step != sizes);
-        let grown = larger.and_then(allocate).or_else(|| allocate(sizes));
+        let larger = larger_of(step.unwrap_or(sizes), shared.as_deref().unwrap_or_default());
+        let grown = (larger != sizes).then(|| allocate(&larger)).flatten().or_else(|| allocate(sizes));
         let is_grown = grown.is_some();
         let old = shared.as_ref().or_else(|| step.map(|_| &held)).filter(|old| !old.is_empty());
         self.of_buffers[buffer] = grown.or_else(|| old.and_then(|old| allocate(old)));
         if let (Some(tenancy), Some(chunks)) = (tenancy, &self.of_buffers[buffer]) {
-            tenancy.set(buffer, chunks);
+            tenancy.set(buffer, chunks, if is_grown { sizes } else { &[] });
         }
         if is_grown {
             return Ok(());
@@ -300,13 +324,14 @@ impl Chunks {
     }
 
     fn all(&self) -> impl Iterator<Item = &Buffer> {
-        self.of_buffers.iter().flatten().flatten().chain(&self.results).map(|chunk| &**chunk)
+        self.of_buffers.iter().flatten().flatten().chain(self.results.iter().flatten()).map(|chunk| &**chunk)
     }
 
     /// Takes out everything that is held.
     fn take_all(&mut self) -> impl Iterator<Item = Chunk> {
         let held = self.of_buffers.iter_mut().flat_map(|chunks| chunks.take().unwrap_or_default());
-        held.chain(self.earlier.drain(..)).chain(self.results.take())
+        let earlier = self.earlier.drain(..).map(|(_, chunk)| chunk);
+        held.chain(earlier).chain(self.results.iter_mut().filter_map(Option::take))
     }
 }
 
@@ -315,10 +340,4 @@ impl Drop for Chunks {
         // The allocator is freed: the next one may need such buffers.
         self.take_all().filter_map(let_go).for_each(recycled::free);
     }
-}
-
-/// Returns the larger size of each chunk of two lists.
-fn larger_of(one: &[Bytes], other: &[Bytes]) -> Vec<Bytes> {
-    let at = |list: &[Bytes], chunk: usize| list.get(chunk).copied().unwrap_or(0);
-    (0..one.len().max(other.len())).map(|chunk| at(one, chunk).max(at(other, chunk))).collect()
 }

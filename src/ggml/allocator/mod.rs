@@ -10,6 +10,7 @@
 //! - [`inspect`]: reports on request, and what a graph needs, without an allocator
 
 mod planner;
+pub mod turns;
 pub mod arena;
 mod demand;
 mod chunks;
@@ -34,6 +35,7 @@ use crate::ggml::live::tensor_mut::TensorMut;
 use crate::ggml::observe::events::Events;
 use crate::ggml::observe::verify::{Verifier, Violation, places_are_recorded, record_places};
 use crate::ggml::process::settings::{ArenaSetting, Settings, settings};
+use crate::ggml::read::Requested;
 use crate::ggml::refusal::{NotRetained, Refusal};
 use crate::graph::RuleSetting;
 use crate::placement::Effort;
@@ -158,28 +160,42 @@ impl Allocator {
     }
 
     /// Returns `true` if other allocators share the memory: those of schedulers, where the user asks for it, since programs set
-    /// all inputs of a scheduler's graph before each run.
+    /// all inputs of a scheduler's graph before each run. On devices, only where it is known when runs have ended.
     fn is_shared(&mut self) -> bool {
         let types = &self.planner.types;
         let may_share = self.arena != ArenaSetting::Off && !types.is_direct;
-        if may_share && !self.chunks.are_shared() && types.list.iter().all(|it| it.is_plain_cpu()) {
+        if may_share && !self.chunks.are_shared() && (types.are_plain_cpu() || turns::current().is_some()) {
             let keeps_results = self.arena == ArenaSetting::SharedButOutputs;
             self.chunks.share(Some(Tenancy::new(Arena::OF_PROCESS, keeps_results)));
         }
         self.chunks.are_shared()
     }
 
-    /// Enters the arena, if there is one: takes its chunks, and puts results that are kept apart into memory of their own.
-    /// Returns these results.
+    /// Enters the arena, if there is one: takes its chunks, and puts results that are kept apart into memory of their own, in the
+    /// buffer requested for each. Returns these results.
     ///
     /// # Errors
-    /// [`Refusal::NoMemory`].
-    fn enter_arena<'g>(&mut self, graph: GraphRef<'g>, is_reservation: bool) -> Result<Vec<TensorRef<'g>>, Refusal> {
-        let types = &self.planner.types.list;
+    /// [`Refusal::NoMemory`]; [`Refusal::NeedsReserve`] if the buffers of the results are unknown.
+    fn enter_arena<'g>(
+        &mut self,
+        graph: GraphRef<'g>,
+        requested: Option<&Requested>,
+    ) -> Result<Vec<TensorRef<'g>>, Refusal> {
+        let Planner { types, .. } = &self.planner;
         self.verifier.iter_mut().for_each(Verifier::forget);
-        self.chunks.enter(types, graph, is_reservation);
-        let placed = self.chunks.place_results(types, graph);
-        placed.map_err(|size| Refusal::NoMemory { buffer: types[0].name(), size })
+        self.chunks.enter(&types.list, graph, requested.is_some());
+        if !self.chunks.keeps_results() {
+            return Ok(Vec::new());
+        }
+        let latest = self.plans.current().map(|plan| &plan.requested);
+        let is_known = |it: &&Requested| it.nodes.len() == graph.nodes.len() || types.list.len() == 1;
+        let requested = requested.or(latest).filter(is_known);
+        let buffer_of = |node: usize| requested.and_then(|it| it.nodes.get(node)).map_or(0, |&buffer| buffer as usize);
+        if requested.is_none() && types.list.len() > 1 {
+            return Err(Refusal::NeedsReserve);
+        }
+        let placed = self.chunks.place_results(&types.list, graph, buffer_of);
+        placed.map_err(|(buffer, size)| Refusal::NoMemory { buffer: types.list[buffer].name(), size })
     }
 
     fn drop_plans(&mut self) {
@@ -242,7 +258,12 @@ impl Allocator {
         // SAFETY: live, and used by no other thread: see "# Safety".
         let graph = unsafe { GraphRef::new(graph) };
         let clock = self.activity.clock();
-        let results = if self.is_shared() { self.enter_arena(graph, true)? } else { Vec::new() };
+        let results = if self.is_shared() {
+            let requested = self.planner.types.requested(graph, node_ids.as_deref(), leaf_ids);
+            self.enter_arena(graph, Some(&requested))?
+        } else {
+            Vec::new()
+        };
         let done = self.serve_reservation(graph, node_ids.as_deref(), leaf_ids);
         self.activity.note_decision("reserve", clock, graph, &done);
         clear_memory(results);
@@ -272,7 +293,7 @@ impl Allocator {
         // SAFETY: live, and used by no other thread: see "# Safety".
         let graph = unsafe { GraphRef::new(graph) };
         let clock = self.activity.clock();
-        let results = if self.is_shared() { self.enter_arena(graph, false)? } else { Vec::new() };
+        let results = if self.is_shared() { self.enter_arena(graph, None)? } else { Vec::new() };
         let done = self.serve(graph);
         self.activity.note_decision("allocate", clock, graph, &done);
         if done.is_err() {

@@ -84,6 +84,11 @@ impl BufferTypes {
         self.list.iter().all(|buffer_type| buffer_type.alloc_size_is_nbytes())
     }
 
+    /// Returns `true` if all buffers are of the CPU's own type.
+    pub fn are_plain_cpu(&self) -> bool {
+        self.list.iter().all(|buffer_type| buffer_type.is_plain_cpu())
+    }
+
     /// The buffer behind `id`; `None` if an earlier id refers to it.
     pub fn first_use(&self, id: usize) -> Option<usize> {
         let buffer = self.buffer_of_id[id];

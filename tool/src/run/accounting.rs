@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::formats::read_accounting;
 use crate::launch::NotStarted;
 use crate::output::{Output, by_ending};
-use crate::report::accounting::{accounting_summary, accounting_text, devices_in_mib, resident};
+use crate::report::RunRow;
+use crate::report::accounting::{accounting_summary, accounting_text, devices_in_mib, resident, with_ggml_alloc};
 
 /// The files that the processes of a program write at their ends.
 pub struct Accountings {
@@ -78,20 +79,23 @@ impl Written {
     }
 }
 
-/// Formats the memory of the devices of the processes, in MiB; empty where nothing was recorded.
-pub fn devices(all: &[Written]) -> String {
-    each(all, devices_in_mib)
+/// Formats the memory of the devices of the processes, in MiB, and with ggml-alloc; empty where nothing was recorded.
+pub fn devices(all: &[Written], rows: &[&RunRow]) -> String {
+    each(all, |accounting| devices_in_mib(accounting, rows))
 }
 
-/// Returns the memory of the devices of the processes, in bytes.
-pub fn sums(all: &[Written]) -> Vec<Value> {
+/// Returns the memory of the devices of the processes, in bytes, and with ggml-alloc.
+pub fn sums(all: &[Written], rows: &[&RunRow]) -> Vec<Value> {
     let of_device = |accounting: &Accounting, device: &AccountedDevice| {
         let Sums { weights, kv, compute, other, rounding } = device.sums;
         let resident = resident(accounting, device).map(|it| {
             json!({ "weights": it.weights, "kv": it.kv, "compute": it.compute, "other": it.other, "total": it.total() })
         });
+        let without = with_ggml_alloc(accounting, device, rows);
+        let without = without.map(|it| json!({ "compute": it.compute, "total": it.total() }));
         json!({ "process": accounting.process, "name": device.name, "weights": weights, "kv": kv, "compute": compute,
-            "other": other, "rounding": rounding, "total": device.sums.total(), "resident": resident })
+            "other": other, "rounding": rounding, "total": device.sums.total(), "resident": resident,
+            "ggml_alloc": without })
     };
     let of_process = |written: &Written| {
         let accounting = &written.accounting;

@@ -44,7 +44,7 @@ impl Ended<'_> {
             "verification": self.verification_json(),
             "still_running": survivors,
             "dump": requests.dumps.as_ref().map(|dumps| dumps.json(&events.dumps)),
-            "devices": written.map(accounting::sums),
+            "devices": written.map(|written| accounting::sums(written, &events.rows())),
             "explanation": explanation.and_then(|text| serde_json::from_str::<Value>(&text).ok()),
             "accounting": written.filter(|_| arguments.accounting.is_some()).map(accounting::values),
         });
@@ -63,7 +63,7 @@ impl Ended<'_> {
         }
         text += &self.survivors_text();
         text += &self.verification_text();
-        let devices = written.map(accounting::devices).filter(|devices| !devices.is_empty());
+        let devices = written.map(|written| accounting::devices(written, &rows)).filter(|devices| !devices.is_empty());
         let tables = written.filter(|_| arguments.accounting.is_some()).map(accounting::tables);
         let explanation = self.explanation.as_ref().map(|explanation| explanation_text(explanation, DEFAULT_TOP));
         for part in [devices, tables, explanation].into_iter().flatten() {

@@ -121,6 +121,12 @@ fn language_model_keeps_its_results_and_its_weights_are_counted() {
     let of_compute = buffers.iter().filter(|buffer| buffer["usage"] == "compute").map(|buffer| bytes(&buffer["asked"]));
     assert!(of_compute.clone().any(|asked| asked == compute), "{:?}", of_compute.collect::<Vec<_>>());
     assert!(bytes(&host["kv"]) > 0 && bytes(&host["weights"]) > bytes(&host["kv"]), "{host}");
+    let rows = report["allocators"].as_array().expect("a list").iter();
+    let rows: Vec<&Value> = rows.flat_map(|row| row["buffers"].as_array().expect("a list")).collect();
+    let all = |key: &str| rows.iter().map(|buffer| bytes(&buffer[key])).sum::<u64>();
+    let without = bytes(&report["devices"][0]["ggml_alloc"]["compute"]);
+    assert!(all("ggml_alloc") > all("bytes"), "{rows:?}");
+    assert_eq!(without + all("bytes"), bytes(&host["compute"]) + all("ggml_alloc"), "{report}");
     let text = fs::read_to_string(&page).expect("it was drawn");
     assert!(text.contains("<details id=\"devices\">") && text.contains("<td>weights</td>"), "the page has the devices");
     let over_time = text.split_once("CPU, over ").map_or("", |(_, drawing)| drawing);

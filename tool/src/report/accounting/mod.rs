@@ -7,9 +7,12 @@ mod tests;
 
 use grid::{Cell, Grid};
 use history::histories;
-use lastuse::accounting::{AccountedBuffer, AccountedDevice, AccountedTensor, Accounting, MemoryClass, Sums};
+use lastuse::accounting::{
+    AccountedBuffer, AccountedDevice, AccountedTensor, Accounting, BufferUsage, MemoryClass, Sums,
+};
 use lastuse::placement::Bytes;
 
+use super::run_table::{BufferRow, RunRow};
 use super::sizes::{as_float, mib};
 
 /// The titles of the parts of sums.
@@ -36,6 +39,23 @@ pub fn resident(accounting: &Accounting, device: &AccountedDevice) -> Option<Sum
     })
 }
 
+/// Returns the sums of a device if ggml-alloc had planned the graphs, as the rows of a report tell. `None` if that is not known,
+/// also where the device held the most at a moment when its compute buffers had other sizes than in the rows.
+pub fn with_ggml_alloc(accounting: &Accounting, device: &AccountedDevice, rows: &[&RunRow]) -> Option<Sums> {
+    let is_compute = |buffer: &&AccountedBuffer| buffer.device == device.name && buffer.usage == BufferUsage::Compute;
+    let held: Vec<&AccountedBuffer> = accounting.buffers.iter().filter(is_compute).collect();
+    let is_here = |buffer: &&BufferRow| held.iter().any(|own| own.buffer_type == buffer.name);
+    let of_process = rows.iter().filter(|row| row.pid == accounting.process);
+    let own: Vec<&BufferRow> = of_process.flat_map(|row| &row.buffers).filter(is_here).collect();
+    let asked: Bytes = held.iter().map(|buffer| buffer.asked).sum();
+    if held.is_empty() || own.iter().map(|buffer| buffer.bytes).sum::<Bytes>() != asked {
+        return None;
+    }
+    let without = own.iter().try_fold(0, |sum: Bytes, buffer| sum.checked_add(buffer.ggml_alloc?))?;
+    let compute = (device.sums.compute + without).checked_sub(asked)?;
+    Some(Sums { compute, ..device.sums })
+}
+
 /// Formats the devices and the buffers as text.
 pub fn accounting_summary(accounting: &Accounting) -> String {
     if accounting.buffers.is_empty() {
@@ -50,8 +70,9 @@ pub fn accounting_text(accounting: &Accounting) -> String {
     accounting_summary(accounting) + &tensors(accounting).map(of_tensors).collect::<String>()
 }
 
-/// Formats the memory of the devices in MiB, and in bytes in all, as text; empty if there are no buffers.
-pub fn devices_in_mib(accounting: &Accounting) -> String {
+/// Formats the memory of the devices in MiB, and in bytes in all, as text; empty if there are no buffers. With the rows of a
+/// report, what the devices would hold with ggml-alloc is a line, where that is known.
+pub fn devices_in_mib(accounting: &Accounting, rows: &[&RunRow]) -> String {
     if accounting.buffers.is_empty() {
         return String::new();
     }
@@ -64,6 +85,9 @@ pub fn devices_in_mib(accounting: &Accounting) -> String {
         add(&device.name, &device.sums);
         if let Some(sums) = resident(accounting, device) {
             add("  resident", &sums);
+        }
+        if let Some(sums) = with_ggml_alloc(accounting, device, rows) {
+            add("  ggml-alloc", &sums);
         }
     }
     if accounting.devices.len() > 1 {

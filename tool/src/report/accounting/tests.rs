@@ -5,7 +5,9 @@ use lastuse::accounting::{
     MemoryClass, Steps, Sums,
 };
 
-use super::{accounting_html, accounting_summary, accounting_text, devices_in_mib, resident};
+use super::{
+    BufferRow, RunRow, accounting_html, accounting_summary, accounting_text, devices_in_mib, resident, with_ggml_alloc,
+};
 
 const DEVICES: [&str; 2] = ["CPU", "GPU0"];
 
@@ -95,12 +97,41 @@ buffer  device  type  usage    weights  kv  compute  other  rounding  total  res
     let text = accounting_text(&example());
     assert!(text.starts_with(expected), "{text}");
     assert!(text.contains("\ntensors that no graph has\n"), "{text}");
-    let in_mib = devices_in_mib(&example());
+    let in_mib = devices_in_mib(&example(), &[]);
     let rows: Vec<Vec<&str>> = in_mib.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), ["device,", "CPU", "GPU0", "resident", "all"]);
     assert_eq!(rows[3].last(), Some(&"64"), "{in_mib}");
     assert_eq!(resident(&example(), &example().devices[1]).map(|sums| sums.compute), Some(64));
     assert_eq!(accounting_summary(&Accounting::default()), "no buffers were recorded\n");
+}
+
+#[test]
+fn a_device_is_compared_with_ggml_alloc_where_the_rows_have_its_compute_buffers() {
+    let mut accounting = example();
+    let buffer = &mut accounting.buffers[1];
+    (buffer.usage, buffer.buffer_type) = (BufferUsage::Compute, "GPU0".to_owned());
+    let row = |pid, bytes, ggml_alloc| RunRow {
+        pid,
+        allocator: 1,
+        plans: Some(1),
+        plan_us: None,
+        buffers: vec![BufferRow { id: 0, name: "GPU0".to_owned(), bytes, lower_bound: None, ggml_alloc, alone: None }],
+        graphs: Vec::new(),
+    };
+    let compute = |accounting: &Accounting, row: &RunRow| {
+        with_ggml_alloc(accounting, &accounting.devices[1], &[row]).map(|sums| sums.compute)
+    };
+    assert_eq!(compute(&accounting, &row(1, 300, Some(500))), Some(500));
+    let text = devices_in_mib(&accounting, &[&row(1, 300, Some(500))]);
+    assert_eq!(
+        text.lines().filter(|line| line.starts_with("  ggml-alloc ") && line.ends_with(" 500")).count(),
+        1,
+        "{text}"
+    );
+    for other in [row(2, 300, Some(500)), row(1, 299, Some(500)), row(1, 300, None)] {
+        assert_eq!(compute(&accounting, &other), None, "{other:?}");
+    }
+    assert_eq!(with_ggml_alloc(&accounting, &accounting.devices[0], &[&row(1, 300, Some(500))]), None);
 }
 
 #[test]

@@ -1,0 +1,80 @@
+//! The functions of ggml's schedulers from which a graph's turn is known. With `LASTUSE_ARENA` schedulers share memory: lastuse is
+//! told whose turn it is, so that what another one computes has ended before that memory is written.
+
+use std::ffi::{CStr, c_void};
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+
+use crate::functions::{Functions, of_ggml, of_lastuse_if_there};
+use crate::run::Call;
+
+/// The environment variable, which lastuse reads too.
+const ARENA: &CStr = c"LASTUSE_ARENA";
+
+type Synchronize = unsafe extern "C" fn(*mut c_void);
+type Turn = unsafe extern "C" fn(*mut c_void, Option<Synchronize>);
+
+/// Returns the function of lastuse that is told, if the environment has schedulers share memory. Errors in the value are left to
+/// lastuse, which reports them.
+fn told() -> Option<Turn> {
+    static FOUND: OnceLock<Option<Turn>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        // SAFETY: the name ends in NUL.
+        let words = unsafe { libc::getenv(ARENA.as_ptr()) };
+        // SAFETY: not null: a string of the environment.
+        let is_off = words.is_null() || matches!(unsafe { CStr::from_ptr(words) }.to_bytes(), b"" | b"0" | b"off");
+        // SAFETY: its type in lastuse.h.
+        if is_off { None } else { unsafe { of_lastuse_if_there(c"lastuse_arena_turn") } }
+    })
+}
+
+/// Tells lastuse that the program goes on with a scheduler, before it has it do something.
+///
+/// # Safety
+/// `scheduler` is live, and no other thread uses it.
+pub unsafe fn begin_turn(functions: &Functions, scheduler: *mut c_void) {
+    if let Some(told) = told().filter(|_| !Call::is_inside()) {
+        // SAFETY: a live scheduler of the ggml that has the function.
+        unsafe { told(scheduler, Some(functions.sched_synchronize)) };
+    }
+}
+
+/// Tells lastuse that the program writes a tensor, or frees a scheduler: what is computed ends before.
+pub fn end_turn() {
+    if let Some(told) = told().filter(|_| !Call::is_inside()) {
+        // SAFETY: it waits for the scheduler whose turn it is, which is live.
+        unsafe { told(null_mut(), None) };
+    }
+}
+
+/// Wraps functions of ggml's schedulers: tells lastuse of the turn before.
+macro_rules! wrap {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)+) => {
+        $(
+            /// Wraps ggml's function.
+            ///
+            /// # Safety
+            /// The requirements of ggml's function.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(scheduler: *mut c_void, $($argument: $type),*) -> $result {
+                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name without NUL"),
+                };
+                // SAFETY: a live scheduler that no other thread uses, as ggml's function requires.
+                unsafe { begin_turn(Functions::of_caller(), scheduler) };
+                let _call = Call::enter();
+                // SAFETY: its type in ggml-backend.h.
+                let function: unsafe extern "C" fn(*mut c_void, $($type),*) -> $result = unsafe { of_ggml(NAME) };
+                // SAFETY: the caller's arguments, forwarded.
+                unsafe { function(scheduler, $($argument),*) }
+            }
+        )+
+    };
+}
+
+wrap! {
+    ggml_backend_sched_reserve(graph: *mut c_void) -> bool;
+    ggml_backend_sched_reserve_size(graph: *mut c_void, sizes: *mut usize) -> ();
+    ggml_backend_sched_alloc_graph(graph: *mut c_void) -> bool;
+}
