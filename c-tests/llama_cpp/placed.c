@@ -17,7 +17,7 @@
 
 #define PROGRAM "placed"
 
-enum { EXIT_USAGE = 2, MOST_OVERRIDES = 256, MOST_SPLITS = 16, MOST_LIMITS = 8, MOST_TOKENS = 4096 };
+enum { EXIT_USAGE = 2, MOST_OVERRIDES = 256, MOST_SPLITS = 16, MOST_LIMITS = 8, MOST_TOKENS = 4096, MOST_CONTEXTS = 8 };
 
 struct limit {
     const char * device;
@@ -38,6 +38,7 @@ struct settings {
     long long                                 max_buffer;
     long long                                 prompt;
     long long                                 tokens;
+    long long                                 contexts;
     bool                                      pipelines;
     bool                                      list_devices;
 };
@@ -58,6 +59,7 @@ static const char usage[] =
     "others:\n"
     "  --prompt N               prompt tokens               (default 96)\n"
     "  --tokens N               tokens to generate          (default 4)\n"
+    "  --contexts N             contexts that decode in turns, of which each gets its logits when all have (default 1)\n"
     "  --limit DEVICE=BYTES     the device refuses more; may be given several times\n"
     "  --gpus N                 register N devices GPU0, GPU1, ... that the CPU computes for (default 0)\n"
     "  --alignment BYTES        of tensors on these         (default 128)\n"
@@ -140,9 +142,9 @@ static bool parse_with_value(struct settings * settings, const char * option, ch
         long long *  number;
         long long    least;
     } numbers[] = {
-        { "--gpus", &settings->gpus, 0 },           { "--alignment", &settings->alignment, 1 },
-        { "--prompt", &settings->prompt, 1 },       { "--tokens", &settings->tokens, 0 },
-        { "--max-buffer", &settings->max_buffer, 1 },
+        { "--gpus", &settings->gpus, 0 },             { "--alignment", &settings->alignment, 1 },
+        { "--prompt", &settings->prompt, 1 },         { "--tokens", &settings->tokens, 0 },
+        { "--max-buffer", &settings->max_buffer, 1 }, { "--contexts", &settings->contexts, 1 },
     };
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         if (strcmp(option, numbers[i].name) == 0) {
@@ -211,8 +213,8 @@ static bool parse(struct settings * settings, int argc, char ** argv, char ** ov
         fprintf(stderr, PROGRAM ": no model given\n");
         return false;
     }
-    if (settings->prompt + settings->tokens > MOST_TOKENS) {
-        fprintf(stderr, PROGRAM ": at most %d tokens\n", MOST_TOKENS);
+    if (settings->prompt + settings->tokens > MOST_TOKENS || settings->contexts > MOST_CONTEXTS) {
+        fprintf(stderr, PROGRAM ": at most %d tokens and %d contexts\n", MOST_TOKENS, MOST_CONTEXTS);
         return false;
     }
     return true;
@@ -248,29 +250,30 @@ static bool decode(struct llama_context * context, llama_token * tokens, int32_t
     return status == 0;
 }
 
-static bool generate(struct llama_context * context, int32_t vocab_size, const struct settings * settings) {
+// All contexts decode before the logits of the first one are read; each has a prompt of its own.
+static bool generate(struct llama_context ** contexts, int32_t vocab_size, const struct settings * settings) {
     static llama_token prompt[MOST_TOKENS];
+    llama_token        next[MOST_CONTEXTS];
     uint64_t           state = 1;
     uint64_t           hash  = UINT64_C(0xcbf29ce484222325);
-    for (long long i = 0; i < settings->prompt; i++) {
-        prompt[i] = (llama_token) (splitmix64(&state) % (uint64_t) vocab_size);
-    }
-    if (!decode(context, prompt, (int32_t) settings->prompt)) {
-        return false;
-    }
-    for (long long i = 0;; i++) {
-        const float * logits = llama_get_logits_ith(context, -1);
-        if (logits == NULL) {
-            fprintf(stderr, PROGRAM ": no logits after decoding\n");
-            return false;
+    for (long long round = 0; round <= settings->tokens; round++) {
+        for (long long c = 0; c < settings->contexts; c++) {
+            for (long long i = 0; round == 0 && i < settings->prompt; i++) {
+                prompt[i] = (llama_token) (splitmix64(&state) % (uint64_t) vocab_size);
+            }
+            llama_token * tokens = round == 0 ? prompt : &next[c];
+            if (!decode(contexts[c], tokens, round == 0 ? (int32_t) settings->prompt : 1)) {
+                return false;
+            }
         }
-        hash = fnv1a_64(hash, logits, (size_t) vocab_size * sizeof(float));
-        if (i == settings->tokens) {
-            break;
-        }
-        llama_token token = most_likely_token(logits, vocab_size);
-        if (!decode(context, &token, 1)) {
-            return false;
+        for (long long c = 0; c < settings->contexts; c++) {
+            const float * logits = llama_get_logits_ith(contexts[c], -1);
+            if (logits == NULL) {
+                fprintf(stderr, PROGRAM ": no logits after decoding\n");
+                return false;
+            }
+            hash    = fnv1a_64(hash, logits, (size_t) vocab_size * sizeof(float));
+            next[c] = most_likely_token(logits, vocab_size);
         }
     }
     printf("logits_hash=%016" PRIx64 "\n", hash);
@@ -283,14 +286,21 @@ static bool run(const struct settings * settings) {
         fprintf(stderr, PROGRAM ": cannot load the model %s\n", settings->model_path);
         return false;
     }
-    struct llama_context * context = llama_init_from_model(model, settings->context);
-    if (context == NULL) {
+    struct llama_context * contexts[MOST_CONTEXTS] = { NULL };
+    bool                   done                    = true;
+    for (long long i = 0; i < settings->contexts && done; i++) {
+        contexts[i] = llama_init_from_model(model, settings->context);
+        done        = contexts[i] != NULL;
+    }
+    if (!done) {
         fprintf(stderr, PROGRAM ": cannot create a context\n");
     }
-    const bool done = context != NULL && generate(context, llama_vocab_n_tokens(llama_model_get_vocab(model)), settings);
+    done = done && generate(contexts, llama_vocab_n_tokens(llama_model_get_vocab(model)), settings);
     // Requests while the model runs count too, so this is last.
     counted_devices_print(stdout);
-    llama_free(context);
+    for (long long i = 0; i < settings->contexts; i++) {
+        llama_free(contexts[i]);
+    }
     llama_model_free(model);
     return done;
 }
@@ -299,7 +309,7 @@ static struct settings default_settings(void) {
     struct settings settings = {
         .model   = llama_model_default_params(),
         .context = llama_context_default_params(),
-        .alignment = 128, .max_buffer = 1 << 30, .prompt = 96, .tokens = 4,
+        .alignment = 128, .max_buffer = 1 << 30, .prompt = 96, .tokens = 4, .contexts = 1,
     };
     // Weights of the host are in buffers of its type, not in the mapped file.
     settings.model.load_mode         = LLAMA_LOAD_MODE_NONE;

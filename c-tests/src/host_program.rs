@@ -1,11 +1,11 @@
 //! A program of ours on the shared libraries of a host, run with lastuse preloaded and without.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use lastuse_vendor::Llama;
 
-use crate::{Build, Lastuse, Linked, Outcome, Program, Result, lastuse};
+use crate::{Build, Lastuse, Linked, Outcome, Program, Result, guard_library, lastuse};
 
 /// A variable of the environment.
 pub type Variable = (&'static str, &'static str);
@@ -17,6 +17,8 @@ pub struct HostProgram {
     libraries: PathBuf,
     variables: Vec<Variable>,
     lastuse: Lastuse,
+    /// Both libraries, as `lastuse run` preloads them.
+    preload: OsString,
 }
 
 impl HostProgram {
@@ -33,7 +35,11 @@ impl HostProgram {
             ["-Wl,--no-as-needed", &search, "-lllama", "-lggml", "-Wl,--unresolved-symbols=ignore-in-shared-libs"];
         let flags: Vec<&str> = includes.chain(link).collect();
         let program = Program::build(name, &[source], &llama.ggml, Linked::SharedGgml, &flags)?;
-        Ok(Self { program, libraries, variables, lastuse: lastuse(Build::Release)? })
+        let lastuse = lastuse(Build::Release)?;
+        let mut preload = lastuse.shared.clone().into_os_string();
+        preload.push(":");
+        preload.push(guard_library()?);
+        Ok(Self { program, libraries, variables, lastuse, preload })
     }
 
     /// Returns the path of the executable.
@@ -54,7 +60,7 @@ impl HostProgram {
         let mut variables = self.environment();
         variables.extend(more.iter().map(|&(name, value)| (name, OsStr::new(value))));
         if with_lastuse {
-            variables.push(("LD_PRELOAD", self.lastuse.shared.as_os_str()));
+            variables.push(("LD_PRELOAD", &self.preload));
         }
         self.program.run_with(arguments, &variables)
     }

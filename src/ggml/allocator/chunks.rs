@@ -290,6 +290,10 @@ impl Chunks {
         step: Option<&[Bytes]>,
     ) -> Result<(), Refusal> {
         let held = self.sizes(buffer);
+        if self.tenancy.is_some() && !buffer_type.is_plain_cpu() {
+            // Without an arena only a scheduler replaces them, which has waited.
+            turns::wait();
+        }
         self.free(buffer);
         let allocate = |sizes: &[Bytes]| -> Option<Vec<Chunk>> {
             let new = |&size: &Bytes| recycled::allocate(buffer_type, size).inspect(Buffer::use_for_compute);

@@ -159,7 +159,7 @@ impl Allocator {
         let kept = if requested.is_listed() { Kept::AsGgml } else { Kept::All };
         let (reading, plan) = self.read_and_plan(graph, &requested, retained, kept)?;
         let may_follow = |current: &CachedPlan| current.may_be_followed_by(&kept_leafs(&reading.graph, &plan));
-        let may_take = self.chunks.demand.is_idle || self.may_replace_shared();
+        let may_take = self.chunks.demand.is_idle || self.chunks.are_shared();
         let may_be_taken = may_take || self.chunks.suffice(&plan.buffers);
         let is_good = may_be_taken && self.plans.current().is_none_or(may_follow);
         let is_reserved_next = !is_good && requested.is_listed();
@@ -245,18 +245,12 @@ impl Allocator {
         self.plans.drain().for_each(|plan| plan.leave_to(&mut self.planner.workspace));
     }
 
-    /// Returns `true` if shared chunks may be replaced when a graph is allocated: nothing computes in those of the CPU.
-    fn may_replace_shared(&self) -> bool {
-        self.chunks.are_shared() && self.planner.types.are_plain_cpu()
-    }
-
     /// Allocates chunks for a selected plan where those held are too small, if they may be taken: several
-    /// buffers are taken by reservations only, except for the first graph after one that took none, and in an arena of the
-    /// CPU.
+    /// buffers are taken by reservations only, except for the first graph after one that took none, and in an arena, where
+    /// what computes in the chunks ends before they are replaced.
     fn ensure_chunks(&mut self) -> Result<(), Refusal> {
-        let may_replace = self.may_replace_shared();
         let Self { plans, chunks, planner, .. } = self;
-        let may_take = planner.types.buffer_of_id.len() == 1 || chunks.demand.is_idle || may_replace;
+        let may_take = planner.types.buffer_of_id.len() == 1 || chunks.demand.is_idle || chunks.are_shared();
         match plans.current() {
             Some(plan) if chunks.suffice(plan.buffers()) => Ok(()),
             Some(_) if may_take => self.allocate_chunks(false),

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lastuse_c_tests::{Program, Result, tool};
+use lastuse_c_tests::{Program, Result, guard_library, tool};
 
 use crate::job::Job;
 use crate::jobs::{Options, run_jobs};
@@ -126,6 +126,11 @@ impl SharedJob {
         check_same(&without, &apart).map_err(wrong)?;
         let mut launch = job.with.clone();
         launch.variables.push(("LASTUSE_ARENA", arena.into()));
+        // As lastuse run does: the guard tells whose turn it is on a device.
+        for (_, libraries) in launch.variables.iter_mut().filter(|(name, _)| *name == "LD_PRELOAD") {
+            libraries.push(":");
+            libraries.push(guard_library()?);
+        }
         let shared = run(job, &launch, folder).map_err(wrong)?;
         if shared.results != without.results {
             return Err(wrong("the results differ".to_owned()));

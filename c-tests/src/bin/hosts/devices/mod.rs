@@ -5,6 +5,7 @@
 //!  kernels   operations computed in the memory of a source: the bits of their own memory?
 //!  fusions   sequences that backends compute by one kernel: the bits of ggml-alloc's placement, and as many fused?
 //!  whole     llama.cpp with all layers on the device: equal logits, compute buffers no larger?
+//!  turns     contexts of llama.cpp there that take turns in an arena: equal logits, the compute buffers of one?
 //!  log       what the Vulkan backend logs of kernels and barriers
 //!  replayed  what lastuse replays of them for the addresses of its plans
 //! ```
@@ -15,6 +16,7 @@ mod kernels;
 mod log;
 mod replayed;
 mod whole;
+mod turns;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,6 +98,7 @@ impl DeviceTests<'_> {
             fusions::test(&fusions, device, self, &mut findings)?;
             eprintln!("[{}] llama.cpp on {device}", self.host);
             whole::test(&placed, device, self.logging, &mut findings)?;
+            turns::test(&placed, device, &mut findings)?;
         }
         Ok(findings)
     }

@@ -101,10 +101,11 @@ const LARGE_CACHES: [LargeCaches; 4] = [
 ];
 
 /// Contexts that take turns: two of a model, and of two models, where the other one is `llama`.
-const IN_TURNS: [(&str, &str, &str); 3] = [
+const IN_TURNS: [(&str, &str, &str); 4] = [
     ("llama", "3 contexts in turns", "--flash on --cache streams --contexts 3 --turns on"),
     ("qwen3moe", "in turns with llama", "--flash off --cache unified --contexts 2 --turns on --other {llama}"),
     ("gemma3", "in turns with llama", "--flash on --cache streams --contexts 2 --turns on --other {llama}"),
+    ("llama", "2 pipelines of two devices in turns", "--flash on --cache unified --gpus 2 --contexts 2 --turns on"),
 ];
 
 impl LlamaHost {
@@ -161,6 +162,8 @@ fn in_turns(programs: &LlamaPrograms, folder: &Path) -> Vec<SharedJob> {
     let file = |name: &str| folder.join(name).with_extension("gguf");
     let model = |name: &str| MODELS.iter().find(|model| model.name == name);
     let jobs = [Way::Preloaded, Way::Linked].into_iter().flat_map(|way| IN_TURNS.map(|turns| (way, turns)));
+    // Schedulers of devices share where the guard is preloaded.
+    let jobs = jobs.filter(|(way, (_, _, arguments))| *way == Way::Preloaded || !arguments.contains("--gpus"));
     jobs.filter_map(|(way, (name, used, arguments))| {
         let arguments = arguments.replace("{llama}", &file("llama").to_string_lossy());
         let job = job(programs, model(name)?, &file(name), (used, &arguments), way);
