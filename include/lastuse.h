@@ -839,10 +839,12 @@ int lastuse_graph_compute_guarded(struct ggml_backend *backend, struct ggml_cgra
 // Buffers of the program count if it calls lastuse_buffer_note and lastuse_buffer_note_free.
 void lastuse_guard_check_graph(struct ggml_cgraph *graph);
 
-// Checks that a tensor is in memory that was not freed, as lastuse_guard_check_graph does: before a program reads or
-// writes it. A tensor that the program has put elsewhere passes. Returns the buffer that the tensor is in; NULL if it
+// Checks that a tensor is in memory that was not freed, as lastuse_guard_check_graph does: before a program reads it, or
+// writes it (is_written). In an arena, what is read was not overwritten by another context either. A tensor that the program
+// has put elsewhere passes. Returns the buffer that the tensor is in; NULL if it
 // is in none, or lastuse does not know the layout of a ggml of this process.
-struct ggml_backend_buffer *lastuse_guard_check_tensor(const struct ggml_tensor *t);
+struct ggml_backend_buffer *lastuse_guard_check_tensor(const struct ggml_tensor *t,
+                                                       bool is_written);
 
 #ifdef __cplusplus
 }  // extern "C"

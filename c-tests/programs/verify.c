@@ -375,7 +375,7 @@ CASE(memory_is_used_again) {
         b = built_again(b);
         new_input(b.ctx, 64, 8 << round % 5);
         ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(b.ctx, ggml_backend_cpu_buffer_type());
-        lastuse_guard_check_tensor(ggml_get_first_tensor(b.ctx));
+        lastuse_guard_check_tensor(ggml_get_first_tensor(b.ctx), true);
         ggml_backend_buffer_free(buffer);
     }
     built_free(b);

@@ -94,12 +94,12 @@ void example_of_lastuse_guard_check_graph(struct ggml_context * ctx, ggml_backen
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, ggml_sum(ctx, input));
     GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-    lastuse_guard_check_graph(graph);  // before it is computed
-    lastuse_guard_check_tensor(input); // before it is set
-    ggml_gallocr_free(galloc);         // from here on, both would end in ggml's abort
+    lastuse_guard_check_graph(graph);        // before it is computed
+    lastuse_guard_check_tensor(input, true); // before it is set
+    ggml_gallocr_free(galloc);               // from here on, both would end in ggml's abort
 }
 
 void example_of_lastuse_guard_check_tensor(struct ggml_context * ctx, ggml_backend_t backend) {
     struct ggml_tensor * t = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64); // in memory of the context
-    GGML_ASSERT(lastuse_guard_check_tensor(t) == NULL);                  // in no buffer
+    GGML_ASSERT(lastuse_guard_check_tensor(t, false) == NULL);           // in no buffer
 }

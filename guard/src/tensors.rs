@@ -10,7 +10,7 @@ use crate::turns::end_turn;
 
 type Tensor = *mut c_void;
 type Tensors = *const Tensor;
-type CheckTensor = unsafe extern "C" fn(Tensor) -> *mut c_void;
+type CheckTensor = unsafe extern "C" fn(Tensor, bool) -> *mut c_void;
 
 /// Returns the function of lastuse that checks a tensor, and returns the buffer that it is in.
 fn check_tensor() -> Option<CheckTensor> {
@@ -19,36 +19,25 @@ fn check_tensor() -> Option<CheckTensor> {
     *FOUND.get_or_init(|| unsafe { of_lastuse_if_there(c"lastuse_guard_check_tensor") })
 }
 
-/// Checks `count` tensors of each array, if that is enabled. Returns the function of the ggml that the caller is bound to.
+/// Checks tensors that the program reads or writes, if that is enabled: arrays of `count` tensors.
 ///
 /// # Safety
-/// `F` is the type of the function of that name; the arrays have `count` tensors, null or live.
-unsafe fn checked<F: Copy>(arrays: &[Tensors], count: usize, name: &'static CStr) -> F {
-    if let Some(check) = check_tensor().filter(|_| is_enabled()) {
-        for (array, at) in arrays.iter().flat_map(|array| (0..count).map(move |at| (array, at))) {
-            // SAFETY: inside of the array, which has `count` tensors.
-            let tensor = unsafe { array.wrapping_add(at).read() };
-            if !tensor.is_null() {
-                // SAFETY: a live tensor.
-                unsafe { check(tensor) };
-            }
+/// The tensors are null or live.
+unsafe fn check(arrays: &[Tensors], count: usize, is_written: bool) {
+    let Some(check) = check_tensor().filter(|_| is_enabled()) else { return };
+    for (array, at) in arrays.iter().flat_map(|array| (0..count).map(move |at| (array, at))) {
+        // SAFETY: inside of the array, which has `count` tensors.
+        let tensor = unsafe { array.wrapping_add(at).read() };
+        if !tensor.is_null() {
+            // SAFETY: a live tensor.
+            unsafe { check(tensor, is_written) };
         }
     }
-    // SAFETY: `F` is the type of that function.
-    unsafe { of_ggml(name) }
 }
-
-/// Before a tensor is written.
-fn writes() {
-    end_turn();
-}
-
-/// Before a tensor is read: by the program, which knows when it has been computed.
-fn reads() {}
 
 /// Wraps functions of ggml: checks the first tensors of these arrays before, and waits for what is computed before a write.
 macro_rules! wrap {
-    ($($access:ident $name:ident($($argument:ident: $type:ty),+) checks $count:tt of [$($array:expr),+];)+) => {
+    ($($name:ident($($argument:ident: $type:ty),+) $count:tt reads [$($read:expr),*] writes [$($written:expr),*];)+) => {
         $(
             /// Wraps ggml's function.
             ///
@@ -60,9 +49,16 @@ macro_rules! wrap {
                     Ok(name) => name,
                     Err(_) => panic!("a name without NUL"),
                 };
-                $access();
-                // SAFETY: its type in ggml-backend.h, and live tensors, as ggml's function requires.
-                let function: unsafe extern "C" fn($($type),+) = unsafe { checked(&[$($array),+], $count, NAME) };
+                let (read, written): (&[Tensors], &[Tensors]) = (&[$($read),*], &[$($written),*]);
+                if !written.is_empty() {
+                    end_turn();
+                }
+                // SAFETY: live tensors, as ggml's function requires.
+                unsafe { check(read, $count, false) };
+                // SAFETY: as above.
+                unsafe { check(written, $count, true) };
+                // SAFETY: its type in ggml-backend.h.
+                let function: unsafe extern "C" fn($($type),+) = unsafe { of_ggml(NAME) };
                 // SAFETY: the caller's arguments, forwarded.
                 unsafe { function($($argument),+) }
             }
@@ -71,37 +67,41 @@ macro_rules! wrap {
 }
 
 wrap! {
-    writes ggml_backend_tensor_set(tensor: Tensor, data: *const c_void, offset: usize, size: usize) checks 1 of [&raw const tensor];
-    reads ggml_backend_tensor_get(tensor: Tensor, data: *mut c_void, offset: usize, size: usize) checks 1 of [&raw const tensor];
-    writes ggml_backend_tensor_memset(tensor: Tensor, value: u8, offset: usize, size: usize) checks 1 of [&raw const tensor];
-    writes ggml_backend_tensor_copy(from: Tensor, to: Tensor) checks 1 of [&raw const from, &raw const to];
-    writes ggml_backend_tensor_set_async(backend: *mut c_void, tensor: Tensor, data: *const c_void, offset: usize, size: usize)
-        checks 1 of [&raw const tensor];
-    reads ggml_backend_tensor_get_async(backend: *mut c_void, tensor: Tensor, data: *mut c_void, offset: usize, size: usize)
-        checks 1 of [&raw const tensor];
-    writes ggml_backend_tensor_copy_async(from_backend: *mut c_void, to_backend: *mut c_void, from: Tensor, to: Tensor)
-        checks 1 of [&raw const from, &raw const to];
-    writes ggml_backend_tensor_set_2d(
+    ggml_backend_tensor_set(tensor: Tensor, data: *const c_void, offset: usize, size: usize)
+        1 reads [] writes [&raw const tensor];
+    ggml_backend_tensor_get(tensor: Tensor, data: *mut c_void, offset: usize, size: usize)
+        1 reads [&raw const tensor] writes [];
+    ggml_backend_tensor_memset(tensor: Tensor, value: u8, offset: usize, size: usize)
+        1 reads [] writes [&raw const tensor];
+    ggml_backend_tensor_copy(from: Tensor, to: Tensor)
+        1 reads [&raw const from] writes [&raw const to];
+    ggml_backend_tensor_set_async(backend: *mut c_void, tensor: Tensor, data: *const c_void, offset: usize, size: usize)
+        1 reads [] writes [&raw const tensor];
+    ggml_backend_tensor_get_async(backend: *mut c_void, tensor: Tensor, data: *mut c_void, offset: usize, size: usize)
+        1 reads [&raw const tensor] writes [];
+    ggml_backend_tensor_copy_async(from_backend: *mut c_void, to_backend: *mut c_void, from: Tensor, to: Tensor)
+        1 reads [&raw const from] writes [&raw const to];
+    ggml_backend_tensor_set_2d(
         tensor: Tensor, data: *const c_void, offset: usize, size: usize, copies: usize, stride: usize, data_stride: usize
-    ) checks 1 of [&raw const tensor];
-    reads ggml_backend_tensor_get_2d(
+    ) 1 reads [] writes [&raw const tensor];
+    ggml_backend_tensor_get_2d(
         tensor: Tensor, data: *mut c_void, offset: usize, size: usize, copies: usize, stride: usize, data_stride: usize
-    ) checks 1 of [&raw const tensor];
-    writes ggml_backend_tensor_set_2d_async(
+    ) 1 reads [&raw const tensor] writes [];
+    ggml_backend_tensor_set_2d_async(
         backend: *mut c_void, tensor: Tensor, data: *const c_void, offset: usize, size: usize, copies: usize, stride: usize,
         data_stride: usize
-    ) checks 1 of [&raw const tensor];
-    reads ggml_backend_tensor_get_2d_async(
+    ) 1 reads [] writes [&raw const tensor];
+    ggml_backend_tensor_get_2d_async(
         backend: *mut c_void, tensor: Tensor, data: *mut c_void, offset: usize, size: usize, copies: usize, stride: usize,
         data_stride: usize
-    ) checks 1 of [&raw const tensor];
-    writes ggml_backend_tensor_set_n(
+    ) 1 reads [&raw const tensor] writes [];
+    ggml_backend_tensor_set_n(
         tensors: Tensors, data: *const c_void, offsets: *const usize, sizes: *const usize, data_offsets: *const usize,
         count: usize
-    ) checks count of [tensors];
-    reads ggml_backend_tensor_get_n(
+    ) count reads [] writes [tensors];
+    ggml_backend_tensor_get_n(
         tensors: Tensors, data: *mut c_void, offsets: *const usize, sizes: *const usize, data_offsets: *const usize,
         count: usize
-    ) checks count of [tensors];
-    writes ggml_backend_tensor_copy_n(from: Tensors, to: Tensors, count: usize) checks count of [from, to];
+    ) count reads [tensors] writes [];
+    ggml_backend_tensor_copy_n(from: Tensors, to: Tensors, count: usize) count reads [from] writes [to];
 }

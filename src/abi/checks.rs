@@ -163,14 +163,18 @@ pub unsafe extern "C" fn lastuse_guard_check_graph(graph: *mut ggml_cgraph) {
     });
 }
 
-/// Checks that a tensor is in memory that was not freed, as lastuse_guard_check_graph does: before a program reads or
-/// writes it. A tensor that the program has put elsewhere passes. Returns the buffer that the tensor is in; NULL if it
+/// Checks that a tensor is in memory that was not freed, as lastuse_guard_check_graph does: before a program reads it, or
+/// writes it (is_written). In an arena, what is read was not overwritten by another context either. A tensor that the program
+/// has put elsewhere passes. Returns the buffer that the tensor is in; NULL if it
 /// is in none, or lastuse does not know the layout of a ggml of this process.
 ///
 /// # Safety
 /// `t` and the tensor that it is a view of are live, and no other thread changes them; their buffers may be freed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn lastuse_guard_check_tensor(t: *const ggml_tensor) -> *mut ggml_backend_buffer {
+pub unsafe extern "C" fn lastuse_guard_check_tensor(
+    t: *const ggml_tensor,
+    is_written: bool,
+) -> *mut ggml_backend_buffer {
     total("lastuse_guard_check_tensor", |call| {
         let tensor: NonNull<ggml_tensor> = call.required("t", t.cast_mut());
         if !all_layouts_are_known() {
@@ -178,7 +182,7 @@ pub unsafe extern "C" fn lastuse_guard_check_tensor(t: *const ggml_tensor) -> *m
         }
         // SAFETY: the tensor and its root are live and not changed; their buffers are not read.
         let tensor = unsafe { TensorRef::from_non_null(tensor) };
-        check_place(tensor).unwrap_or_else(|violation| abort_on_violation(&violation));
+        check_place(tensor, is_written).unwrap_or_else(|violation| abort_on_violation(&violation));
         tensor.view_source().unwrap_or(tensor).buffer()
     })
 }

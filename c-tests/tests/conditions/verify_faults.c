@@ -307,7 +307,7 @@ static struct kept keep_graph(void) {
     ggml_build_forward_expand(k.graph, k.sum);
     CHECK(ggml_gallocr_alloc_graph(k.galloc, k.graph), "allocated");
     lastuse_guard_check_graph(k.graph);
-    lastuse_guard_check_tensor(k.x);
+    lastuse_guard_check_tensor(k.x, true);
     return k;
 }
 
@@ -341,7 +341,7 @@ FAULT_CASE(kept_node_is_computed_under_guard, "\"x\" (NONE)", "\"sum\" (SUM)",
 }
 
 FAULT_CASE(input_of_kept_graph_is_set, "\"x\" (NONE)", "\"sum\" (SUM)", "which its allocator has freed since") {
-    lastuse_guard_check_tensor(keep_graph_while_memory_grows().x);
+    lastuse_guard_check_tensor(keep_graph_while_memory_grows().x, true);
 }
 
 FAULT_CASE(kept_graph_outlives_its_allocator, "\"x\" (NONE)", "\"sum\" (SUM)", "and when they are freed") {
@@ -372,4 +372,61 @@ FAULT_CASE(weights_are_freed_before_the_last_graph, "\"weight\" (NONE)", "the gr
     lastuse_buffer_note_free(buffer);
     ggml_backend_buffer_free(buffer);
     lastuse_guard_check_graph(graph);
+}
+
+// Contexts that break the rules of an arena
+
+static struct kept keep_graph_in_arena(struct lastuse_arena * arena) {
+    struct ggml_context * ctx = no_alloc_context(1 << 20);
+    CHECK(lastuse_set("verify", "memory"), "a known word");
+    struct kept k = { .galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type()), .x = new_vector(ctx, "x") };
+    CHECK(lastuse_gallocr_share(k.galloc, arena), "%s", lastuse_last_error());
+    k.sum   = named(ggml_sum(ctx, ggml_sqr(ctx, k.x)), "sum");
+    k.graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(k.graph, k.sum);
+    CHECK(ggml_gallocr_alloc_graph(k.galloc, k.graph), "allocated");
+    return k;
+}
+
+static void run_in_arena(const struct kept * k) {
+    lastuse_guard_check_tensor(k->x, true);
+    lastuse_guard_check_graph(k->graph);
+}
+
+FAULT_CASE(result_is_read_after_another_context, "a result is read after another context has computed: \"sum\" (SUM)",
+           "the graph of 2 nodes that ends with", "LASTUSE_ARENA=shared,outputs") {
+    struct lastuse_arena * arena = lastuse_arena_new(ggml_backend_cpu_buffer_type());
+    struct kept            one = keep_graph_in_arena(arena), other = keep_graph_in_arena(arena);
+    for (int turn = 0; turn < 3; turn++) {
+        run_in_arena(&one);
+        lastuse_guard_check_tensor(one.sum, false);
+        run_in_arena(&other);
+        lastuse_guard_check_tensor(other.sum, false);
+    }
+    lastuse_guard_check_tensor(one.sum, false);
+}
+
+static bool was_told;
+
+static void note_warning(enum ggml_log_level level, const char * text, void * user_data) {
+    (void) user_data;
+    was_told = was_told || (level == GGML_LOG_LEVEL_WARN && strstr(text, "\"x\" (NONE) of the graph of 2 nodes") != NULL &&
+                            strstr(text, "was set before the graph of 2 nodes") != NULL);
+}
+
+// What the program writes at an address is not seen, so this is a warning.
+CASE(input_is_set_before_another_context_computes) {
+    struct lastuse_arena * arena = lastuse_arena_new(ggml_backend_cpu_buffer_type());
+    struct kept            one = keep_graph_in_arena(arena), other = keep_graph_in_arena(arena);
+    ggml_log_set(note_warning, NULL);
+    for (int turn = 0; turn < 3; turn++) {
+        run_in_arena(&one);
+        run_in_arena(&other);
+    }
+    CHECK(!was_told, "all is as it must be");
+    lastuse_guard_check_tensor(other.x, true);
+    run_in_arena(&one);
+    CHECK(!was_told, "this one is set in time");
+    lastuse_guard_check_graph(other.graph);
+    CHECK(was_told, "no warning");
 }

@@ -333,14 +333,15 @@ impl Allocator {
     /// # Errors
     /// [`Violation`] if a value would be lost.
     pub fn verify(&mut self, graph: GraphRef<'_>) -> Result<(), Violation> {
+        let owner = std::ptr::from_ref(self).addr();
         let Self { planner, verifier, chunks, activity, .. } = self;
         let is_own = |buffer: BufferRef| chunks.contains(buffer.as_ptr());
         match verifier {
             Some(verifier) => {
-                verifier.verify(planner.runtime, graph, planner.retention.current(), is_own)?;
+                verifier.verify(planner.runtime, graph, planner.retention.current(), owner, is_own)?;
                 activity.note_verified();
             }
-            None if places_are_recorded() => record_places(planner.runtime, graph, is_own),
+            None if places_are_recorded() => record_places(planner.runtime, graph, owner, is_own),
             None => {}
         }
         Ok(())

@@ -20,7 +20,7 @@ struct Places {
     live: BTreeMap<usize, LiveBuffer>,
     /// By address: the tensors that have memory themselves. Views are where their roots are.
     tensors: BTreeMap<usize, Place>,
-    /// The number of the next buffer.
+    /// The number of the next buffer, and the time.
     next: u64,
 }
 
@@ -31,6 +31,16 @@ struct LiveBuffer {
     /// Whether it is memory of an allocator of lastuse.
     is_own: bool,
     name: Arc<str>,
+    /// The latest run of a graph in it.
+    run: Option<Run>,
+}
+
+/// A run of a graph of an allocator, at a time of [`Places::next`].
+#[derive(Clone, Debug)]
+struct Run {
+    owner: usize,
+    graph: Arc<str>,
+    time: u64,
 }
 
 /// Where a tensor was put.
@@ -41,9 +51,13 @@ struct Place {
     data: usize,
     into: LiveBuffer,
     graph: Arc<str>,
+    /// The allocator of the graph.
+    owner: usize,
+    /// When the program has written it last, at a time of [`Places::next`]; 0 if that is not known.
+    written: u64,
 }
 
-static PLACES: Lock<Places> = Lock::new(Places { live: BTreeMap::new(), tensors: BTreeMap::new(), next: 0 });
+static PLACES: Lock<Places> = Lock::new(Places { live: BTreeMap::new(), tensors: BTreeMap::new(), next: 1 });
 
 /// Whether anything was recorded.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
@@ -53,8 +67,9 @@ pub fn places_are_recorded() -> bool {
     ACTIVE.load(Ordering::Relaxed)
 }
 
-/// Records where the tensors of a graph are that was allocated just now. `is_own` says which buffers are of an allocator.
-pub fn record_places(runtime: &'static Runtime, graph: GraphRef<'_>, is_own: impl Fn(BufferRef) -> bool) {
+/// Records where the tensors of a graph are that was allocated just now, by the allocator at an address. `is_own` says which
+/// buffers are of an allocator.
+pub fn record_places(runtime: &'static Runtime, graph: GraphRef<'_>, owner: usize, is_own: impl Fn(BufferRef) -> bool) {
     ACTIVE.store(true, Ordering::Relaxed);
     let name = name_of_graph(runtime, graph);
     let placed: Vec<(TensorRef<'_>, BufferRef)> =
@@ -70,7 +85,8 @@ pub fn record_places(runtime: &'static Runtime, graph: GraphRef<'_>, is_own: imp
     for (root, buffer) in placed {
         let buffer = buffer.as_ptr().addr();
         let Some(into) = places.live.get(&buffer).cloned() else { continue };
-        let place = Place { runtime, buffer, data: root.data().addr(), into, graph: Arc::clone(&name) };
+        let data = root.data().addr();
+        let place = Place { runtime, buffer, data, into, graph: Arc::clone(&name), owner, written: 0 };
         places.tensors.insert(root.as_ptr().addr(), place);
     }
 }
@@ -84,12 +100,32 @@ pub fn check_not_freed(graph: GraphRef<'_>) -> Result<(), Violation> {
     check(roots(graph), false)
 }
 
-/// Checks each tensor of a graph that is about to be computed, before its buffers are read.
+/// Checks each tensor of a graph that is about to be computed, before its buffers are read. Logs each input that the program has
+/// written before another allocator's graph was computed in the same memory, and not since.
 ///
 /// # Errors
 /// A tensor in a freed buffer, or where the latest allocation of its graph has not put it.
 pub fn check_places(graph: GraphRef<'_>) -> Result<(), Violation> {
-    check(roots(graph), true)
+    check(roots(graph), true)?;
+    if !places_are_recorded() {
+        return Ok(());
+    }
+    let mut places = PLACES.lock();
+    let inputs = roots(graph).filter(|root| root.op() == 0);
+    let mut lost: Vec<(TensorRef<'_>, Place, Run)> = inputs.filter_map(|root| places.overwritten(root)).collect();
+    lost.retain(|(_, place, run)| place.written > 0 && place.written < run.time);
+    roots(graph).for_each(|root| places.note_run(root));
+    drop(places);
+    lost.dedup_by_key(|(root, ..)| root.address());
+    for (root, Place { runtime, graph, .. }, run) in lost {
+        runtime.log_warning(&format!(
+            "lastuse: {} of {graph} was set before {} was computed in the same memory, and not since: set all inputs after another \
+             context has computed ({SHARED})\n",
+            runtime.describe(root),
+            run.graph
+        ));
+    }
+    Ok(())
 }
 
 /// Checks a node and its sources, before they are computed.
@@ -103,9 +139,29 @@ pub fn check_places_of_node(node: TensorRef<'_>) -> Result<(), Violation> {
 /// Checks a tensor that the program reads or writes. It may put tensors elsewhere itself.
 ///
 /// # Errors
-/// The tensor is in a freed buffer.
-pub fn check_place(tensor: TensorRef<'_>) -> Result<(), Violation> {
-    check(std::iter::once(root_of(tensor)), false)
+/// The tensor is in a freed buffer, or it is read and another allocator's graph was computed in its memory since.
+pub fn check_place(tensor: TensorRef<'_>, is_written: bool) -> Result<(), Violation> {
+    let root = root_of(tensor);
+    check(std::iter::once(root), false)?;
+    if !places_are_recorded() {
+        return Ok(());
+    }
+    let mut places = PLACES.lock();
+    if is_written {
+        places.note_written(root);
+        return Ok(());
+    }
+    let found = places.overwritten(root).filter(|_| root.op() != 0);
+    drop(places);
+    let Some((_, place, run)) = found else { return Ok(()) };
+    Err(Violation(format!(
+        "a result is read after another context has computed: {} of {} is in {}, where {} was computed since: read results before \
+         another context goes on, or keep outputs with LASTUSE_ARENA=shared,outputs ({SHARED})",
+        place.runtime.describe(root),
+        place.graph,
+        place.into.name,
+        run.graph
+    )))
 }
 
 /// Notes that a buffer is about to be freed.
@@ -135,10 +191,39 @@ impl Places {
     fn add(&mut self, buffer: usize, is_own: bool, name: Arc<str>) {
         let number = self.next;
         let entry = self.live.entry(buffer);
-        let known = entry.and_modify(|known| known.is_own |= is_own).or_insert(LiveBuffer { number, is_own, name });
+        let new = LiveBuffer { number, is_own, name, run: None };
+        let known = entry.and_modify(|known| known.is_own |= is_own).or_insert(new);
         self.next += u64::from(known.number == number);
     }
+
+    /// Returns where a tensor is, if a graph of another allocator was the last one that was computed in that buffer.
+    fn overwritten<'g>(&self, root: TensorRef<'g>) -> Option<(TensorRef<'g>, Place, Run)> {
+        let place = self.tensors.get(&root.as_ptr().addr()).filter(|place| place.into.is_own)?;
+        let run = self.live.get(&place.buffer)?.run.as_ref().filter(|run| run.owner != place.owner)?;
+        (place.buffer == root.buffer().addr()).then(|| (root, place.clone(), run.clone()))
+    }
+
+    /// Notes that the graph of a tensor is about to be computed.
+    fn note_run(&mut self, root: TensorRef<'_>) {
+        let Some(place) = self.tensors.get(&root.as_ptr().addr()) else { return };
+        let Some(buffer) = self.live.get_mut(&place.buffer).filter(|buffer| buffer.is_own) else { return };
+        if buffer.run.as_ref().is_none_or(|run| run.owner != place.owner) {
+            buffer.run = Some(Run { owner: place.owner, graph: Arc::clone(&place.graph), time: self.next });
+            self.next += 1;
+        }
+    }
+
+    /// Notes that the program writes a tensor.
+    fn note_written(&mut self, root: TensorRef<'_>) {
+        if let Some(place) = self.tensors.get_mut(&root.as_ptr().addr()) {
+            place.written = self.next;
+            self.next += 1;
+        }
+    }
 }
+
+/// Where contexts share memory.
+const SHARED: &str = "contexts that take turns share their compute buffers: docs/arena.md";
 
 /// `must_stay` if tensors must not have been moved.
 fn check<'g>(mut roots: impl Iterator<Item = TensorRef<'g>>, must_stay: bool) -> Result<(), Violation> {

@@ -87,7 +87,7 @@ impl Verifier {
     }
 
     /// Verifies `graph`, unless it was verified before. Only tensors in buffers for which `is_own` returns `true` are
-    /// checked. What `retention` retains must last.
+    /// checked. What `retention` retains must last. `owner` is the address of the allocator.
     ///
     /// # Errors
     /// [`Violation`] if a value would be overwritten.
@@ -96,10 +96,11 @@ impl Verifier {
         runtime: &'static Runtime,
         graph: GraphRef<'_>,
         retention: &LiveRetention,
+        owner: usize,
         is_own: impl Fn(BufferRef) -> bool,
     ) -> Result<(), Violation> {
         if self.mode.memory || places_are_recorded() {
-            record_places(runtime, graph, &is_own);
+            record_places(runtime, graph, owner, &is_own);
         }
         let key = (Fingerprint::of_placed(&runtime.operations, graph), retention.positions(graph));
         let is_watched = self.watched.as_ref().is_some_and(|(watched, _)| *watched == key);
