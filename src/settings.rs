@@ -142,7 +142,7 @@ pub const SETTINGS: [Setting; 16] = [
         value: "WORDS",
         default: "off",
         scope: Scope::LaterAllocators,
-        help: "schedulers that take turns share compute buffers of the CPU: shared, or shared,outputs",
+        help: "schedulers that take turns share compute buffers: shared, or shared,outputs",
     },
     Setting {
         key: Key::Recycle,

@@ -9,7 +9,7 @@
 
 void example_of_lastuse_arena_new(struct ggml_context * ctx, ggml_backend_t backend) {
     struct lastuse_arena * arena = lastuse_arena_new(ggml_backend_get_default_buffer_type(backend));
-    GGML_ASSERT((arena != NULL) == lastuse_enabled()); // NULL for other devices, too
+    GGML_ASSERT((arena != NULL) == lastuse_enabled());
     lastuse_arena_free(arena);
 }
 
@@ -20,6 +20,27 @@ void example_of_lastuse_arena_free(struct ggml_context * ctx, ggml_backend_t bac
     lastuse_gallocr_share(galloc, arena);
     lastuse_arena_free(arena); // galloc keeps its memory
     ggml_gallocr_free(galloc);
+}
+
+void example_of_lastuse_arena_turn(struct ggml_context * ctx, ggml_backend_t backend) {
+    lastuse_set("arena", "shared");
+    ggml_backend_sched_t scheds[2];
+    for (int i = 0; i < 2; i++) {
+        scheds[i] = ggml_backend_sched_new(&backend, NULL, 1, 64, false, false);
+    }
+    ggml_set_no_alloc(ctx, true); // these tensors will be in compute buffers
+    for (int i = 0; i < 2; i++) {
+        struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+        struct ggml_cgraph * graph = ggml_new_graph(ctx);
+        ggml_set_input(input);
+        ggml_build_forward_expand(graph, ggml_sum(ctx, input));
+        lastuse_arena_turn(scheds[i], ggml_backend_sched_synchronize); // the graph of the other one has been computed
+        GGML_ASSERT(ggml_backend_sched_alloc_graph(scheds[i], graph)); // ... its inputs set, computed, and its results read
+    }
+    lastuse_arena_turn(NULL, NULL); // nothing is computed when they are freed
+    ggml_backend_sched_free(scheds[0]);
+    ggml_backend_sched_free(scheds[1]);
+    lastuse_set("arena", "off");
 }
 
 void example_of_lastuse_gallocr_share(struct ggml_context * ctx, ggml_backend_t backend) {

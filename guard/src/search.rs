@@ -61,9 +61,13 @@ fn find_bound(object: &Object, name: &CStr) -> Option<*const c_void> {
 }
 
 /// Looks up a function in a loaded library and those that it needs; `None` for that of this library, which comes first
-/// where the program looks.
+/// where the program looks, and for those of libraries that were preloaded before it, which call this one.
 fn find_in(object: &Object, name: &CStr) -> Option<*const c_void> {
     let found = object.open()?.symbol(name);
-    let is_own = Object::own().is_some_and(|own| own.contains(found));
-    (!found.is_null() && !is_own).then_some(found)
+    let is_before = |own: &Object| {
+        let found = Object::at(found.addr());
+        found.is_some_and(|found| !found.is_program() && found.position < own.position)
+    };
+    let calls_this = Object::own().is_some_and(|own| own.contains(found) || is_before(&own));
+    (!found.is_null() && !calls_this).then_some(found)
 }

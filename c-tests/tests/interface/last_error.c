@@ -277,10 +277,6 @@ FAILING(lastuse_offload_device_report) {
     FAILS_WITH_FALSE(lastuse_offload_device_report, lastuse_offload_new(NULL), 0, &memory);
 }
 
-FAILING(lastuse_arena_new) {
-    FAILS_WITH_NULL(lastuse_arena_new, a_full_type());
-}
-
 FAILING(lastuse_gallocr_share) {
     struct lastuse_arena * arena = lastuse_arena_new(ggml_backend_cpu_buffer_type());
     FAILS_WITH_FALSE(lastuse_gallocr_share, ggml_gallocr_new(a_full_type()), arena);
@@ -465,6 +461,7 @@ CASE(functions_of_a_process_without_lastuse_fail) {
     FAILS_WITH_FALSE(lastuse_gallocr_report, galloc, 0, &sizes);
     FAILS_WITH_FALSE(lastuse_gallocr_set, galloc, "effort", "1");
     FAILS_WITH_FALSE(lastuse_gallocr_trim, galloc);
+    FAILS_WITH_NULL(lastuse_arena_new, ggml_backend_cpu_buffer_type());
     FAILS_WITH_FALSE(lastuse_set, "effort", "1");
     FAILS_WITH_FALSE(ggml_gallocr_reserve, ggml_gallocr_new(a_full_type()), a_graph());
     struct lastuse_tiling_params    tiling = { .struct_size = sizeof(tiling), .budget = 1 };

@@ -203,6 +203,13 @@ fn an_arena_is_told_with_what_it_saves() {
         stderr(&text)
     );
     assert_eq!(stdout(&text), stdout(&run(&["--off"])));
+
+    // A program that keeps to the rules passes, and one that does not is ended.
+    assert_eq!(stdout(&run(&["--arena", "--verify=memory"])), stdout(&text));
+    let late = command(&["run", "--arena", "--verify=memory", path, "late"]).output().expect("the tool starts");
+    assert_ne!(late.status.code(), Some(0), "{}", stderr(&late));
+    let told = "a result is read after another context has computed: \"large\" (SUM) of the graph of 4 nodes";
+    assert!(stderr(&late).contains(told), "{}", stderr(&late));
 }
 
 /// So do those on a device that computes while the program goes on: the guard tells whose turn it is.

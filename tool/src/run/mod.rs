@@ -122,7 +122,7 @@ pub struct Arguments {
           value_parser = ["caches", "compute", "all", "off"])]
     on_demand: Option<String>,
 
-    /// Have schedulers that take turns on one thread share compute buffers of the CPU: "shared", the default, if results are read
+    /// Have schedulers that take turns on one thread share compute buffers: "shared", the default, if results are read
     /// before the next one runs; "shared,outputs" if not.
     #[arg(long, value_name = "WORDS", num_args = 0..=1, require_equals = true, default_missing_value = "shared",
           value_parser = ["shared", "shared,outputs", "off"])]
