@@ -10,6 +10,7 @@
 #include "sessions/decoder.h"
 #include "sessions/encoder.h"
 #include "sessions/servers.h"
+#include "sessions/speculative.h"
 #include "sessions/turns.h"
 
 #include "log_errors.h"
@@ -40,6 +41,7 @@ static const char usage[] =
     "  --contexts N     that many contexts at the same time, each does all  (default 1)\n"
     "  --turns on|off   they take turns on one thread, after each batch     (default off)\n"
     "  --other MODEL    the model of every other context\n"
+    "  --speculate N    the other context drafts N tokens at a time for the first one, and nothing else is done (default 0)\n"
     "  --help           this text\n";
 
 // Opens the file for the results of a session: that of the first is the one of the program.
@@ -93,9 +95,14 @@ static struct session * run_sessions(const struct settings * settings, struct ll
         sessions[i].random = (uint64_t) i + 1;
         sessions[i].output = open_output(settings, i);
     }
-    if (strcmp(settings->turns, "on") == 0) {
+    const bool speculates = settings->speculate > 0;
+    if (speculates || strcmp(settings->turns, "on") == 0) {
         for (long long i = 0; i < settings->contexts; i++) {
             sessions[i].context = new_context(&sessions[i]);
+        }
+        if (speculates) {
+            speculate(&sessions[0], &sessions[1]);
+            return sessions;
         }
         run_in_turns(sessions, (int) settings->contexts, run_session);
         return sessions;
@@ -215,14 +222,15 @@ int main(int argc, char ** argv) {
         { "--repeat",  &settings.repeat,  1, 1 << 20, NULL },
         { "--threads", &settings.threads, 1, 512,     NULL },
         { "--contexts", &settings.contexts, 1, MOST_CONTEXTS, NULL },
+        { "--speculate", &settings.speculate, 0, MOST_DRAFTED, NULL },
     };
     switch (parse_options(argc, argv, PROGRAM, options, sizeof(options) / sizeof(options[0]), &settings.model_path)) {
         case PARSE_HELP:  fputs(usage, stdout); return EXIT_SUCCESS;
         case PARSE_ERROR: fputs(usage, stderr); return EXIT_USAGE;
         case PARSE_OK:    break;
     }
-    if (settings.output == NULL) {
-        fprintf(stderr, PROGRAM ": --output is missing\n");
+    if (settings.output == NULL || (settings.speculate > 0 && settings.contexts != 2)) {
+        fprintf(stderr, PROGRAM ": --output is missing, or --contexts is not 2 for --speculate\n");
         return EXIT_USAGE;
     }
     if (!is_one_of("--flash", settings.flash, "on", "off") || !is_one_of("--shift", settings.shift, "on", "off")

@@ -43,6 +43,7 @@ struct settings {
     const char * cells_on;
     const char * time;
     const char * turns;
+    long long    speculate;
 };
 
 struct session {

@@ -100,12 +100,15 @@ const LARGE_CACHES: [LargeCaches; 4] = [
     },
 ];
 
-/// Contexts that take turns: two of a model, and of two models, where the other one is `llama`.
-const IN_TURNS: [(&str, &str, &str); 4] = [
+/// Contexts that take turns: two of a model, and of two models, where the other one is `llama`, which drafts for the first one, or
+/// for itself, so that all is kept.
+const IN_TURNS: [(&str, &str, &str); 6] = [
     ("llama", "3 contexts in turns", "--flash on --cache streams --contexts 3 --turns on"),
     ("qwen3moe", "in turns with llama", "--flash off --cache unified --contexts 2 --turns on --other {llama}"),
     ("gemma3", "in turns with llama", "--flash on --cache streams --contexts 2 --turns on --other {llama}"),
     ("llama", "2 pipelines of two devices in turns", "--flash on --cache unified --gpus 2 --contexts 2 --turns on"),
+    ("qwen3moe", "speculative in turns with llama", "--flash on --cache unified --contexts 2 --speculate 4 --other {llama}"),
+    ("llama", "speculative in turns with itself", "--flash on --cache unified --contexts 2 --speculate 4"),
 ];
 
 impl LlamaHost {
