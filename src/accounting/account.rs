@@ -28,6 +28,8 @@ pub struct Accounting {
     pub graphs: Vec<AccountedGraph>,
     /// Tensors in buffers that no graph has.
     pub unread: Vec<AccountedTensor>,
+    /// The allocators that share memory, each time that another one allocates a graph.
+    pub turns: Vec<AllocatorTurn>,
     /// Resident bytes of the process over time, as the tool samples them; not in JSON.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub resident: Vec<BytesAt>,
@@ -43,8 +45,20 @@ pub struct BytesAt {
     pub bytes: Bytes,
 }
 
-/// The most times that are kept of one device or process.
-const MOST_TIMES: usize = 512;
+/// The turn of an allocator that shares memory with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Deserialize))]
+pub struct AllocatorTurn {
+    /// Milliseconds since recording began.
+    pub ms: u64,
+    /// The number of the allocator in the process.
+    pub allocator: u64,
+    /// The bytes that its graph needs.
+    pub bytes: Bytes,
+}
+
+/// The most times that are kept of one device or process, and turns.
+pub const MOST_TIMES: usize = 512;
 
 impl BytesAt {
     /// Adds the bytes of a later time. Where there are too many, the larger one of each pair stays, so that no peak is lost.

@@ -22,6 +22,9 @@ impl Accounting {
         file.objects("buffers", &self.buffers, write_buffer);
         file.objects("graphs", &self.graphs, write_graph);
         file.objects("unread", &self.unread, write_tensor);
+        file.objects("turns", &self.turns, |object, turn| {
+            object.number("ms", turn.ms).number("allocator", turn.allocator).number("bytes", turn.bytes);
+        });
         file.end();
         text
     }

@@ -6,7 +6,10 @@ use std::time::Instant;
 
 use crate::placement::Bytes;
 
-use super::account::{AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, BytesAt, Location};
+use super::account::{
+    AccountedDevice, AccountedGraph, AccountedTensor, Accounting, AllocatorTurn, BufferUsage, BytesAt, Location,
+    MOST_TIMES,
+};
 use super::settled::{HeldBuffer, MeasureResident, Measured, settled};
 
 /// The moment that an accounting is of.
@@ -75,6 +78,7 @@ pub struct Ledger {
     resident: Option<MeasureResident>,
     /// When recording began.
     began: Option<Instant>,
+    turns: Vec<AllocatorTurn>,
 }
 
 impl Ledger {
@@ -83,9 +87,26 @@ impl Ledger {
         Self { resident: Some(resident), began: Some(Instant::now()), ..Self::default() }
     }
 
+    fn now(&self) -> u64 {
+        self.began.map_or(0, |began| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Notes that an allocator which shares memory has allocated a graph that needs these bytes. Of many turns, the first and the
+    /// latest ones stay.
+    pub fn note_turn(&mut self, allocator: u64, bytes: Bytes) {
+        let turn = AllocatorTurn { ms: self.now(), allocator, bytes };
+        match self.turns.last_mut() {
+            Some(last) if last.allocator == allocator => last.bytes = bytes.max(last.bytes),
+            _ => self.turns.push(turn),
+        }
+        if self.turns.len() > MOST_TIMES {
+            self.turns.remove(MOST_TIMES / 2);
+        }
+    }
+
     /// Notes the bytes that a device holds now, if they have changed.
     fn note_change(&mut self, device: usize) {
-        let ms = self.began.map_or(0, |began| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let ms = self.now();
         let DeviceRecord { facts, total, .. } = &mut self.devices[device];
         if facts.history.last().is_none_or(|last| last.bytes != *total) {
             BytesAt { ms, bytes: *total }.add_to(&mut facts.history);
@@ -256,6 +277,6 @@ impl Ledger {
         graphs.sort_by_key(|graph| graph.allocator);
         buffers.sort_by_key(|held| held.buffer.id);
         let devices = self.devices.iter().map(|record| record.facts.clone()).collect();
-        settled(devices, &buffers, &graphs)
+        Accounting { turns: self.turns.clone(), ..settled(devices, &buffers, &graphs) }
     }
 }

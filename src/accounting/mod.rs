@@ -23,7 +23,7 @@ mod ledger;
 mod tests;
 
 pub use account::{
-    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, BytesAt,
+    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, AllocatorTurn, BufferUsage, BytesAt,
 };
 pub use account::{Location, Step, Steps};
 pub use ledger::{Ledger, Moment};

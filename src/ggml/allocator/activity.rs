@@ -181,6 +181,13 @@ impl Activity {
         }
     }
 
+    /// Notes that a graph was allocated that needs these bytes of memory which allocators share.
+    pub fn note_turn(&self, needed: Bytes) {
+        if recorder().is_recording() && self.number() > 0 {
+            recorder().note_turn(self.number(), needed);
+        }
+    }
+
     /// Notes the bytes held after a plan for `counts` leafs and nodes was selected. Reports the plan and the buffers,
     /// which `states` returns, where either is new.
     pub fn note_buffers(&mut self, held: Bytes, counts: Option<[usize; 2]>, states: impl Fn() -> Vec<BufferState>) {

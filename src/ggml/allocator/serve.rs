@@ -277,9 +277,11 @@ impl Allocator {
         done
     }
 
-    /// Reports the bytes that the allocator answers for, which others have changed in an arena.
+    /// Reports a graph that was allocated in an arena, and the bytes that the allocator answers for, which others have changed.
     pub(super) fn note_shared_chunks(&mut self) {
         let Self { planner, plans, chunks, required, activity, .. } = self;
+        let needed = plans.current().map_or(&[][..], CachedPlan::buffers).iter().map(|plan| plan.placement.size());
+        activity.note_turn(needed.sum());
         let counts = plans.current().map(|plan| [plan.graph.leafs().len(), plan.graph.nodes().len()]);
         activity.note_buffers(chunks.total(), counts, || buffer_states(&planner.types, chunks, required));
     }

@@ -107,7 +107,7 @@ fn is_of_type(value: &Value, name: &str) -> bool {
 fn files_that_do_not_follow_the_schema_are_found() {
     let schema = schema();
     let good: Value = serde_json::from_str(
-        r#"{"format":"lastuse-accounting","version":1,"process":1,"ggml":"","devices":[],"graphs":[],"unread":[],"buffers":[
+        r#"{"format":"lastuse-accounting","version":1,"process":1,"ggml":"","devices":[],"graphs":[],"unread":[],"turns":[],"buffers":[
            {"id":1,"device":"CPU","buffer_type":"CPU","usage":"any","mapped":false,"asked":0,"bytes":0,"resident":null,
             "weights":0,"kv":0,"compute":0,"other":0,"rounding":0,"total":0}]}"#,
     )

@@ -178,6 +178,11 @@ impl Recorder {
         });
     }
 
+    /// Notes that an allocator which shares memory has allocated a graph that needs these bytes.
+    pub fn note_turn(&'static self, allocator: u64, bytes: Bytes) {
+        self.change(|recording| recording.ledger.note_turn(allocator, bytes));
+    }
+
     /// Notes that an allocator and its buffers were freed.
     pub fn note_allocator_freed(&'static self, allocator: u64) {
         self.change(|recording| recording.ledger.remove_allocator(allocator));

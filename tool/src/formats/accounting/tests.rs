@@ -1,8 +1,8 @@
 //! Written files can be read, and defects are named.
 
 use lastuse::accounting::{
-    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, BytesAt, Location,
-    MemoryClass, Steps, Sums,
+    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, AllocatorTurn, BufferUsage, BytesAt,
+    Location, MemoryClass, Steps, Sums,
 };
 
 use super::read_accounting;
@@ -57,6 +57,7 @@ fn example() -> Accounting {
         }],
         graphs: vec![AccountedGraph { allocator: 1, leafs: 1, nodes: 1, tensors: vec![weight.clone(), view] }],
         unread: vec![weight],
+        turns: vec![AllocatorTurn { ms: 2, allocator: 1, bytes: 8 }],
         resident: Vec::new(),
     }
 }

@@ -1,8 +1,8 @@
-//! The memory of a device over the time that a program runs, drawn as SVG.
+//! The memory of a device, and the turns of allocators that share memory, over the time that a program runs, drawn as SVG.
 
 use std::fmt::Write;
 
-use lastuse::accounting::{AccountedDevice, Accounting, BytesAt};
+use lastuse::accounting::{AccountedDevice, Accounting, AllocatorTurn, BytesAt};
 use lastuse::placement::Bytes;
 
 use crate::report::sizes::{as_float, fixed};
@@ -47,6 +47,45 @@ fn history(name: &str, held: &[BytesAt], resident: &[BytesAt]) -> String {
         let _ = write!(svg, "<path class=\"resident\" d=\"M0 {HEIGHT}{line}\"/>");
     }
     svg + "</svg></figure>\n"
+}
+
+/// The height of the turns of one allocator, and the space between two.
+const LANE: f64 = 28.0;
+const GAP: f64 = 6.0;
+
+/// Draws when each allocator that shares memory had its turn, as high as what its graph needed of the most; nothing if none does.
+pub fn turns(accounting: &Accounting) -> String {
+    let all = &accounting.turns;
+    let Some(last) = all.last() else { return String::new() };
+    let held = accounting.devices.iter().flat_map(|device| &device.history);
+    let end = held.map(|at| at.ms).fold(last.ms, u64::max).max(1);
+    let most = all.iter().map(|turn| turn.bytes).max().unwrap_or(0).max(1);
+    let mut allocators: Vec<u64> = all.iter().map(|turn| turn.allocator).collect();
+    allocators.sort_unstable();
+    allocators.dedup();
+    let x = |ms: u64| as_float(ms) / as_float(end) * WIDTH;
+    let (mut height, mut drawn) = (0.0, String::new());
+    for allocator in allocators {
+        let floor = height + LANE;
+        let mut path = String::new();
+        for (at, turn) in all.iter().enumerate().filter(|(_, turn)| turn.allocator == allocator) {
+            let until = all.get(at + 1).map_or(end, |next: &AllocatorTurn| next.ms);
+            let top = floor - as_float(turn.bytes) / as_float(most) * LANE;
+            let _ = write!(path, "M{:.1} {floor}V{top:.1}H{:.1}V{floor}z", x(turn.ms), x(until).max(x(turn.ms) + 0.5));
+        }
+        let _ = write!(
+            drawn,
+            "<path class=\"held\" d=\"{path}\"><title>allocator {allocator}</title></path><text x=\"4\" y=\"{:.1}\">{allocator}</text>",
+            floor - 4.0
+        );
+        height = floor + GAP;
+    }
+    let most = fixed(most);
+    format!(
+        "<figure><figcaption>Allocators that share memory, in turns over {} s: a graph needs at most {most}</figcaption>\n<svg \
+         viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\">{drawn}</svg></figure>\n",
+        as_float(end) / 1000.0
+    )
 }
 
 /// Returns a path that has the bytes of each time until the next one, and those of the last to the end.

@@ -6,7 +6,7 @@ mod history;
 mod tests;
 
 use grid::{Cell, Grid};
-use history::histories;
+use history::{histories, turns};
 use lastuse::accounting::{
     AccountedBuffer, AccountedDevice, AccountedTensor, Accounting, BufferUsage, MemoryClass, Sums,
 };
@@ -168,6 +168,7 @@ pub const ACCOUNTING_STYLE: &str = "
 .accounting figure { margin: 6px 0 14px; }
 .accounting svg { display: block; max-width: 100%; height: auto; }
 .accounting path.held { fill: var(--live); }
+.accounting svg text { font: 11px sans-serif; fill: currentColor; }
 .accounting path.resident { fill: none; stroke: var(--accent); stroke-width: 2; }
 .accounting span.held { border-bottom: 3px solid var(--live); }
 .accounting span.resident { border-bottom: 3px solid var(--accent); }
@@ -181,7 +182,7 @@ pub fn accounting_html(accounting: &Accounting) -> String {
     };
     let legend: String = coloured(&Sums::default()).map(entry).collect();
     let devices = devices(accounting, false).html(|device| accounting.devices.get(device).map(shares));
-    let histories = histories(accounting);
+    let histories = histories(accounting) + &turns(accounting);
     let buffers = buffers(accounting).html(|_| None);
     let of_tensors = |(title, tensors): (String, &[AccountedTensor])| {
         format!("<details><summary>{title}</summary>{}</details>\n", table(tensors).html(|_| None))

@@ -1,8 +1,8 @@
 //! Tables of an accounting, as text and on a page.
 
 use lastuse::accounting::{
-    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, BytesAt, Location,
-    MemoryClass, Steps, Sums,
+    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, AllocatorTurn, BufferUsage, BytesAt,
+    Location, MemoryClass, Steps, Sums,
 };
 
 use super::{
@@ -77,6 +77,7 @@ fn example() -> Accounting {
         buffers: vec![buffer(1, 0, true), buffer(2, 1, false)],
         graphs: vec![AccountedGraph { allocator: 1, leafs: 2, nodes: 2, tensors }],
         unread: vec![tensor("spare", [1, 1, 1, 1], 0, Some(128))],
+        turns: Vec::new(),
         resident: Vec::new(),
     }
 }
@@ -171,4 +172,19 @@ fn memory_over_time_is_drawn_in_steps() {
     assert!(part.contains("<path class=\"held\" d=\"M0 140H0.0V105.0H180.0V0.0H360.0V140.0H720V140z\"/>"), "{part}");
     assert!(part.contains("<path class=\"resident\" d=\"M0 140H0.0V105.0H720.0V70.0H720\"/>"), "{part}");
     assert_eq!(part.matches("<svg").count(), 1, "nothing is known of the other device: {part}");
+}
+
+#[test]
+fn turns_of_allocators_are_drawn_in_lanes() {
+    let mut accounting = example();
+    assert!(!accounting_html(&accounting).contains("share memory"));
+    let turn = |ms, allocator, bytes| AllocatorTurn { ms, allocator, bytes };
+    accounting.turns = vec![turn(0, 3, 1024), turn(250, 1, 4096), turn(500, 3, 2048), turn(1000, 1, 4096)];
+    let part = accounting_html(&accounting);
+    assert!(part.contains("Allocators that share memory, in turns over 1 s: a graph needs at most 4.00 KiB"), "{part}");
+    let first =
+        "<path class=\"held\" d=\"M180.0 28V0.0H360.0V28zM720.0 28V0.0H720.5V28z\"><title>allocator 1</title></path>";
+    let second =
+        "<path class=\"held\" d=\"M0.0 62V55.0H180.0V62zM360.0 62V48.0H720.0V62z\"><title>allocator 3</title></path>";
+    assert!(part.contains(first) && part.contains(second), "{part}");
 }

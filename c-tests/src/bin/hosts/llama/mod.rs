@@ -107,7 +107,11 @@ const IN_TURNS: [(&str, &str, &str); 6] = [
     ("qwen3moe", "in turns with llama", "--flash off --cache unified --contexts 2 --turns on --other {llama}"),
     ("gemma3", "in turns with llama", "--flash on --cache streams --contexts 2 --turns on --other {llama}"),
     ("llama", "2 pipelines of two devices in turns", "--flash on --cache unified --gpus 2 --contexts 2 --turns on"),
-    ("qwen3moe", "speculative in turns with llama", "--flash on --cache unified --contexts 2 --speculate 4 --other {llama}"),
+    (
+        "qwen3moe",
+        "speculative in turns with llama",
+        "--flash on --cache unified --contexts 2 --speculate 4 --other {llama}",
+    ),
     ("llama", "speculative in turns with itself", "--flash on --cache unified --contexts 2 --speculate 4"),
 ];
 
