@@ -1,6 +1,6 @@
 // Random graphs through the C ABI, without end if need be: planned with upstream's allocator too, in chunks, in several
 // buffers, with what a scheduler adds, replanned after changes, and a share of them computed in their own memory, with
-// copies removed and in another order.
+// copies removed, in another order, and in turns with others in one arena.
 //
 //   fuzz_graphs [--seed FIRST] [--graphs COUNT] [--computed PERCENT]
 //

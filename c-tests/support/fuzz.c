@@ -1,9 +1,11 @@
 #include "fuzz.h"
 
 #include "fuzz/ways.h"
+#include "shared_turns.h"
 #include "splitmix.h"
 
-#define REPLANNED 10 // percent
+#define REPLANNED    10 // percent
+#define SHARED_EVERY 4  // of the seeds that are computed: it computes some fifty times
 
 // Separate numbers: the graph is drawn from the seed itself.
 static uint64_t random_for(uint64_t seed) {
@@ -23,6 +25,9 @@ void fuzz_graph(ggml_backend_t cpu, uint64_t seed, enum fuzz_kind kind) {
         case FUZZ_COMPUTED:
             fuzz_computed(cpu, seed, &random);
             fuzz_repeated(cpu, seed, &random);
+            if (seed % SHARED_EVERY == 0) {
+                shared_turns(cpu, seed);
+            }
             break;
         default:             fuzz_planned(seed, &random); break;
     }

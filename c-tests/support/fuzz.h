@@ -9,7 +9,7 @@
 enum fuzz_kind {
     FUZZ_PLANNED,   // planned by lastuse and by upstream: equal outcomes, never larger, validated
     FUZZ_REPLANNED, // one allocator for a graph that changes: no stale plan is used
-    FUZZ_COMPUTED,  // computed, and compared bit for bit with the graph in its own memory
+    FUZZ_COMPUTED,  // computed, and compared bit for bit with the graph in its own memory; some more in turns in an arena
     FUZZ_KINDS,
 };
 

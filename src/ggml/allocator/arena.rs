@@ -92,7 +92,7 @@ pub struct Tenancy {
     number: u64,
     /// The thread that has used the allocator last, and its buffer types.
     home: Option<(u64, Vec<usize>)>,
-    /// The scheduler whose turn it was when the allocator was used last.
+    /// Its scheduler, if that has told its turns.
     scheduler: Option<SchedulerId>,
     keeps_results: Arc<AtomicBool>,
     /// How often a graph has read what was in shared chunks.
@@ -119,7 +119,9 @@ impl Tenancy {
     /// Moves to the chunks of the calling thread.
     pub fn enter(&mut self, types: &[BufferType]) {
         let thread = this_thread();
-        self.scheduler = turns::current().or(self.scheduler);
+        if self.arena == Arena::OF_PROCESS {
+            self.scheduler = turns::current().or(self.scheduler);
+        }
         if self.home.as_ref().is_some_and(|(home, _)| *home == thread) {
             return;
         }
