@@ -135,7 +135,7 @@ impl SharedJob {
         if shared.results != without.results {
             return Err(wrong("the results differ".to_owned()));
         }
-        let largest = apart.counted.buffers.values().copied().max().unwrap_or_default();
+        let largest = apart.counted.largest_of_types();
         let (before, own, together) = (without.counted.most, apart.counted.most, shared.counted.most);
         let line = format!(
             "With LASTUSE_ARENA={arena}, {}: the results are the same; all buffers {before} bytes, {own} with lastuse, {together} \

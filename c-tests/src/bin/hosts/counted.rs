@@ -68,6 +68,16 @@ impl Counted {
         Self { most: buffers.values().sum(), buffers, ..self }
     }
 
+    /// Returns the bytes of the largest buffer of each type: what allocators take that share memory, type by type.
+    pub fn largest_of_types(&self) -> u64 {
+        let mut by_type: BTreeMap<&str, u64> = BTreeMap::new();
+        for ((_, buffer_type), &bytes) in &self.buffers {
+            let largest = by_type.entry(buffer_type).or_default();
+            *largest = bytes.max(*largest);
+        }
+        by_type.values().sum()
+    }
+
     /// Returns the failed checks of `self`, on lastuse, compared with `before`, on ggml's own allocator.
     pub fn wrong(&self, before: &Self) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -115,6 +125,8 @@ mod tests {
         let buffers = [((1, "CPU".to_owned()), 100), ((2, "A B".to_owned()), 7)];
         let counts = Counted { buffers: buffers.into(), most: 105, asked: 4, requested: 6, refused: 1, plans: Some(3) };
         assert_eq!(counted, counts);
+        assert_eq!(counted.largest_of_types(), 107);
+        assert_eq!(read("buffer 1 100 CPU\nbuffer 2 120 CPU\nbuffer 2 7 B\n").largest_of_types(), 127);
         assert!(Counted::read("buffer 1 CPU\n").is_err_and(|why| why.contains("buffer 1 CPU")));
         assert!(Counted::read("memory 1 1 CPU\n").is_err());
     }
