@@ -169,11 +169,23 @@ fn moved(order: &[Step]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Step, moved};
+    use super::{Measure, Step, is_better, moved};
 
     #[test]
     fn only_nodes_outside_the_longest_increasing_subsequence_have_moved() {
         let orders: [&[Step]; 5] = [&[], &[0, 1, 2], &[3, 0, 1, 2], &[1, 2, 3, 0], &[2, 1, 0]];
         assert_eq!(orders.map(moved), [0, 0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn order_with_a_lower_bound_is_no_better_where_anything_else_grows() {
+        let before = Measure { lower_bound: 64, size: 80, chunks: 1 };
+        let lower = Measure { lower_bound: 48, ..before };
+        let is_better = |after: Measure| is_better(&[before, after], &[before, before]);
+        assert!(is_better(lower) && is_better(Measure { size: 48, ..lower }));
+        assert!(!is_better(before) && !is_better(Measure { size: 64, ..before }));
+        assert!(!is_better(Measure { size: 81, ..lower }) && !is_better(Measure { chunks: 2, ..lower }));
+        let [one, other] = [48, 65].map(|lower_bound| Measure { lower_bound, ..before });
+        assert!(!super::is_better(&[one, other], &[before, before]), "another buffer has a higher bound");
     }
 }

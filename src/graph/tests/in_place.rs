@@ -1,6 +1,6 @@
 //! Which sources nodes are computed in place of.
 
-use crate::graph::{Flags, Rules, TensorId, View};
+use crate::graph::{Flags, InPlace, Rules, Slots, TensorId, View};
 
 use super::sketch::{BUFFER, Sketch, allocation, live_range};
 
@@ -249,4 +249,27 @@ fn root_in_another_buffer_is_not_overwritten() {
     sketch.buffers.push(BUFFER);
     sketch.draft(b).buffer = 1;
     assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
+}
+
+#[test]
+fn operations_are_computed_in_place_only_where_the_rule_for_their_kind_is_on() {
+    let kinds: [(InPlace, Rules); 4] = [
+        (InPlace::Listed(Slots::FIRST), Rules::GGML),
+        (InPlace::RowByRow(Slots::FIRST), Rules { rows: true, ..Rules::GGML }),
+        (InPlace::Scan(Slots::FIRST), Rules { scans: true, ..Rules::GGML }),
+        (InPlace::Copy, Rules { copies: true, ..Rules::GGML }),
+    ];
+    for (kind, _) in kinds {
+        let mut sketch = Sketch::new();
+        let x = sketch.leaf(64);
+        let a = sketch.node(64, &[x]);
+        let b = sketch.in_place(64, &[a]);
+        sketch.node(64, &[b]);
+        sketch.draft(b).tensor.in_place = kind;
+        for (own, rules) in kinds {
+            let is_allowed = own == kind || kind.is_listed();
+            assert_eq!(in_place_source(&sketch, b, rules), is_allowed.then_some(a), "{kind:?} with {rules}");
+        }
+        assert_eq!(in_place_source(&sketch, b, Rules { in_place: false, ..Rules::ALL }), None, "{kind:?}");
+    }
 }

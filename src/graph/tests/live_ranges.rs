@@ -278,3 +278,16 @@ fn tail_of_a_larger_in_place_source_is_freed() {
     assert_eq!(found.blocks[0].shrinks(), [Shrink { block, step: 2, size: 64 }]);
     assert_eq!(found.blocks[0].blocks()[block as usize].size, 128);
 }
+
+/// Backends fuse a normalization with the product after it, which then reads the source of the normalization.
+#[test]
+fn source_outlasts_its_last_use_by_a_step_where_nothing_is_computed_in_place() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let norm = sketch.in_place(64, &[x]);
+    let product = sketch.in_place(64, &[norm]);
+    let a = sketch.node(64, &[product]);
+    sketch.node(64, &[a]);
+    let found = sketch.live_ranges(Rules::NONE);
+    assert_eq!([x, norm, product, a].map(|id| live_range(&found, id)), [0..2, 0..3, 1..4, 2..4]);
+}

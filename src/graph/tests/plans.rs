@@ -130,3 +130,17 @@ fn sizes_that_add_up_to_too_much_are_refused() {
     sketch.draft(a).size = (1 << 63) - 16;
     assert!(sketch.try_plan(Rules::ALL).is_ok());
 }
+
+#[test]
+fn operand_is_computed_inside_a_concat_only_at_an_aligned_address() {
+    for (first, is_inside) in [(32, true), (24, false)] {
+        let mut sketch = Sketch::new();
+        let x = sketch.leaf(16);
+        let (a, b) = (sketch.node(first, &[x]), sketch.node(64, &[x]));
+        let joined = sketch.concat([a, b], first + 64);
+        sketch.node(16, &[joined]);
+        let plan = sketch.plan(Rules::ALL);
+        assert!(offset(&plan, b).is_multiple_of(BUFFER.alignment), "after {first} bytes");
+        assert_eq!(offset(&plan, b) == offset(&plan, joined) + first, is_inside, "after {first} bytes");
+    }
+}

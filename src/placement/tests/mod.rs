@@ -348,3 +348,9 @@ fn block_may_shrink_twice() {
     assert_eq!(validate(&problem, &placement(&[0, 32, 64], 96)), Err(too_early));
     assert_eq!(lower_bound(&problem), 96);
 }
+
+#[test]
+fn best_fit_takes_the_later_of_two_equal_gaps() {
+    let problem = problem(&[(16, 0, 2), (16, 0, 6), (16, 0, 2), (16, 0, 6), (16, 2, 6)]);
+    assert_eq!(BestFit.place(&problem), placement(&[0, 16, 32, 48, 32], 64), "as ggml-alloc does");
+}

@@ -29,6 +29,12 @@ fn flagged_producers_and_copies() {
 }
 
 #[test]
+fn retained_producers() {
+    left(Reason::Producer, |scene, [product, _, _]| scene.sketch.retain(product, None));
+    left(Reason::Producer, |scene, [product, copy, _]| scene.sketch.retain(product, Some(copy)));
+}
+
+#[test]
 fn producers_that_write_more_than_their_result() {
     for op in [Op::Unknown, Op::Custom, Op::None] {
         left(Reason::Producer, |scene, [product, _, _]| scene.sketch.draft(product).tensor.op = op);

@@ -240,3 +240,16 @@ fn hazards_match_a_check_of_all_pairs() {
     }
     assert!(other > 1000, "poor graphs: {other} other orders");
 }
+
+#[test]
+fn retained_tensor_stays_before_the_node_that_ends_its_retention() {
+    let with = |is_retained| {
+        may_swap(|sketch, x| {
+            let retained = sketch.node(64, &[x]);
+            let end = sketch.node(64, &[x]);
+            sketch.retain(retained, Some(end).filter(|_| is_retained));
+        })
+    };
+    assert!(!with(true));
+    assert!(with(false), "to the end");
+}

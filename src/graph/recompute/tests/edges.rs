@@ -85,3 +85,13 @@ fn tensors_that_are_kept_are_not_computed_again() {
     case.kept.fill(true);
     assert_eq!(case.recomputed(0).again().count(), 0);
 }
+
+#[test]
+fn tensors_that_programs_fill_or_read_are_not_computed_again() {
+    for flag in [1, 2, 4, 8] {
+        let mut sketch = chain(20);
+        (1..=20).for_each(|result| sketch.flag(result, Flags(flag)));
+        let found = Case::new(sketch).recomputed(0);
+        assert_eq!(found.again().count(), 0, "with the flag {flag}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Tensors that are never tiled, and graphs with nothing to tile.
 
+use crate::graph::tests::sketch::List;
 use crate::graph::{Flags, NotChanged, Op, PlanError, Rules, TensorId};
 use crate::placement::Bytes;
 
@@ -168,4 +169,14 @@ fn other_nodes_between_those_of_a_region_run_before_or_after_the_tiles() {
     let small = case.mul_mat(down, large);
     case.node("ADD", [16, 64, 1, 1], &[small, between]);
     assert!(is_tiled(&case, large));
+}
+
+#[test]
+fn results_that_are_read_through_a_view_in_no_list_are_not_tiled() {
+    let mut case = Case::new();
+    let large = product(&mut case);
+    let view = case.reshape(large, [64 * 64, 1, 1, 1]);
+    case.sketch.draft(view).list = List::None;
+    case.node("UNARY", [64 * 64, 1, 1, 1], &[view]);
+    assert!(!is_tiled(&case, large));
 }
