@@ -166,6 +166,8 @@ impl Allocator {
         let may_share = self.arena != ArenaSetting::Off && !types.is_direct;
         if may_share && !self.chunks.are_shared() && (types.are_plain_cpu() || turns::current().is_some()) {
             let keeps_results = self.arena == ArenaSetting::SharedButOutputs;
+            // Its latest graph may still be computed in the chunks that it has had until now.
+            turns::wait();
             self.chunks.share(Some(Tenancy::new(Arena::OF_PROCESS, keeps_results)));
         }
         self.chunks.are_shared()
