@@ -3,15 +3,20 @@
 mod artifacts;
 mod browser;
 mod captures;
+pub mod cmake;
 mod commands;
+pub mod debian;
+mod folders;
 mod fuzz_graphs;
 mod graph_files;
 mod host_program;
 mod live_graph;
 mod making;
 mod markdown;
+pub mod models;
 mod objects;
 mod placed;
+pub mod packages;
 mod program;
 mod runs;
 mod sources;
@@ -21,6 +26,7 @@ pub use artifacts::{Build, Lastuse, build_side_by_side, guard_library, lastuse, 
 pub use browser::Browser;
 pub use captures::{Capture, Generator, program_on_llama, write_model_without_data};
 pub use commands::bench_of_names;
+pub use folders::copy_folder;
 pub use fuzz_graphs::{FUZZ_SOURCES, fuzz_program};
 pub use graph_files::{captured_graphs, graph_name, graphs_in, read_compressed, read_graph, write_compressed};
 pub use host_program::{HostProgram, Variable};

@@ -2,6 +2,7 @@
 //! heavy-tests`.
 
 mod binding;
+mod injected;
 mod installed;
 mod large_graphs;
 mod low_addresses;

@@ -2,6 +2,7 @@
 
 mod drop_in;
 mod guard_preload;
+mod packages;
 #[path = "../support/mod.rs"]
 mod support;
 mod two_ggmls;

@@ -95,7 +95,7 @@ functions! {
 type Addresses = [*const c_void; NAMES.len()];
 
 /// Converts a literal whose only NUL is at its end to a name.
-const fn name(literal: &'static str) -> &'static CStr {
+pub(super) const fn name(literal: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(literal.as_bytes()) {
         Ok(name) => name,
         Err(_) => panic!("a name of a function has no NUL inside"),

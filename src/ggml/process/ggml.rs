@@ -33,7 +33,7 @@ pub enum Server {
 pub struct Ggml {
     /// The code that serves its calls.
     pub server: Server,
-    /// Its own allocator, if lastuse is interposed before it.
+    /// Its own allocator, if lastuse is interposed before it, or linked together with it.
     pub original: Option<Original>,
     /// Why its own allocator serves the calls, where lastuse is not switched off.
     pub handed_over: Option<String>,
@@ -102,7 +102,7 @@ pub struct LinkedGgml {
     object: String,
     /// Its functions, or the name of the first that is missing.
     functions: Result<Functions, &'static CStr>,
-    /// Its own allocator, if lastuse is interposed before that.
+    /// Its own allocator, if lastuse is interposed before that, or linked together with it.
     original: Option<Original>,
     /// Which calls of its allocator do not reach lastuse, if others do.
     in_part: Option<String>,
@@ -116,7 +116,7 @@ impl LinkedGgml {
         let in_library = |name: &CStr| library.as_ref().map_or(null(), |library| not_own(library.symbol(name)));
         let loaded = || library.as_ref().map_or(Err(c"the library"), Functions::loaded);
         let (functions, original) = if Object::own() == Some(object) {
-            (Functions::linked(), None)
+            (Functions::linked(), Original::linked())
         } else if is_linked(object) && !is_one_of_several {
             let original = Original::find(next_symbol).or_else(|| Original::find(in_library));
             (Functions::linked().or_else(|_| loaded()), original)

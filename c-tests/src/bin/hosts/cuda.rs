@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use lastuse_c_tests::Result;
+use lastuse_c_tests::debian::{Has, Needed, check};
 use lastuse_vendor::target_folder;
 
 use crate::devices::{DeviceTests, build_backend, llama_on};
-use crate::packages::{Has, Needed, check};
 
 const NEEDED: &[Needed] = &[
     Needed { package: "cmake", has: Has::Program("cmake") },

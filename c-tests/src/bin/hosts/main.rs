@@ -1,7 +1,6 @@
 //! `cargo hosts`: programs that use ggml, built by their own build files, and what lastuse promises about them.
 
 mod changed;
-mod cmake;
 mod compare;
 mod counted;
 mod cuda;
@@ -11,8 +10,6 @@ mod instrumentation;
 mod job;
 mod jobs;
 mod llama;
-mod models;
-mod packages;
 mod programs;
 mod report;
 mod rpc;

@@ -4,14 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lastuse_c_tests::Result;
+use lastuse_c_tests::cmake::CmakeBuild;
+use lastuse_c_tests::debian::{Has, Needed, check};
+use lastuse_c_tests::models::{
+    Kind, Kinds, autoencoder, clip, tiny_autoencoder, unet, upscaler, write_gguf, write_safetensors,
+};
 use lastuse_vendor::{Package, target_folder};
 
 use crate::changed::{BudgetedJob, REORDER, ReorderedJob, captures};
-use crate::cmake::CmakeBuild;
 use crate::job::{OUTPUT, Way};
 use crate::jobs::{Options, run_jobs};
-use crate::models::{Kind, Kinds, autoencoder, clip, tiny_autoencoder, unet, upscaler, write_gguf, write_safetensors};
-use crate::packages::{Has, Needed, check};
 use crate::programs::{Driver, Programs};
 
 /// Its name on the command line.

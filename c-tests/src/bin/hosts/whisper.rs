@@ -1,17 +1,16 @@
 //! whisper.cpp, built by its own build files, as a shared library and as a static one.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use lastuse_c_tests::Result;
+use lastuse_c_tests::cmake::CmakeBuild;
+use lastuse_c_tests::debian::{Has, Needed, check};
+use lastuse_c_tests::models::{Kind, WhisperModel, write_whisper};
+use lastuse_c_tests::{Result, copy_folder};
 use lastuse_vendor::{Package, target_folder};
 
 use crate::changed::{SharedJob, run_jobs_and_shared};
-use crate::cmake::CmakeBuild;
 use crate::job::{Job, OUTPUT, Threads, Way};
 use crate::jobs::Options;
-use crate::models::{Kind, WhisperModel, write_whisper};
-use crate::packages::{Has, Needed, check};
 use crate::programs::Driver;
 
 /// Its name on the command line.
@@ -72,28 +71,6 @@ pub fn build() -> Result<()> {
     let build =
         CmakeBuild { host: NAME, sources: &sources, folder: &folder, settings: &SETTINGS, target: NAME, inputs: &[] };
     build.build_shared_and_static(&["BUILD_SHARED_LIBS=ON", &libraries], &["BUILD_SHARED_LIBS=OFF"])
-}
-
-/// Copies a folder in full or not at all.
-fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    let partial = to.with_extension("partial");
-    let _ = fs::remove_dir_all(&partial);
-    let copied = copy_entries(from, &partial).and_then(|()| fs::rename(&partial, to));
-    copied.map_err(|error| format!("cannot copy {} to {}: {error}", from.display(), to.display()))
-}
-
-fn copy_entries(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_entries(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }
 
 /// Runs models on both allocators.

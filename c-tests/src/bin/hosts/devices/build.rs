@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use lastuse_c_tests::Result;
+use lastuse_c_tests::cmake::CmakeBuild;
 use lastuse_vendor::{Llama, Package, llama_with_backend};
 
-use crate::cmake::CmakeBuild;
 use crate::llama::SETTINGS;
 
 /// Builds a backend of the pinned llama.cpp in `folder`, by settings of CMake: `ggml-vulkan` and the like. All else is what

@@ -10,13 +10,13 @@ pub use self::programs::LlamaPrograms;
 use std::path::{Path, PathBuf};
 
 use lastuse_c_tests::Result;
+use lastuse_c_tests::cmake::CmakeBuild;
+use lastuse_c_tests::debian::{Has, Needed, check};
 use lastuse_vendor::{Package, target_folder};
 
 use crate::changed::{SharedJob, run_jobs_and_shared};
-use crate::cmake::CmakeBuild;
 use crate::job::{Job, OUTPUT, Threads, Way};
 use crate::jobs::Options;
-use crate::packages::{Has, Needed, check};
 
 /// A llama.cpp.
 pub struct LlamaHost {

@@ -4,11 +4,11 @@ mod offload;
 
 use std::path::PathBuf;
 
+use lastuse_c_tests::debian::{Has, Needed, check};
 use lastuse_c_tests::{Result, Variable, folder};
 use lastuse_vendor::{Llama, target_folder};
 
 use crate::devices::{DeviceTests, build_backend, llama_on};
-use crate::packages::{Has, Needed, check};
 
 const NEEDED: &[Needed] = &[
     Needed { package: "cmake", has: Has::Program("cmake") },

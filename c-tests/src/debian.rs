@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use lastuse_c_tests::Result;
+use crate::Result;
 
 /// A package, and how it is known to be there.
+#[derive(Debug)]
 pub struct Needed {
     /// Its name.
     pub package: &'static str,
@@ -13,6 +14,7 @@ pub struct Needed {
 }
 
 /// A file that a package installs.
+#[derive(Debug)]
 pub enum Has {
     /// A program on the PATH.
     Program(&'static str),

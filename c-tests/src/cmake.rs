@@ -1,11 +1,13 @@
 //! Builds by CMake, done again only when something has changed.
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use lastuse_c_tests::Result;
+use crate::Result;
 
 /// Settings of static libraries. Functions begin at cache lines: whatever is linked before them then moves them by whole
 /// lines, which hardly changes how fast they are.
@@ -15,19 +17,19 @@ const ALIGNED: [&str; 2] = ["CMAKE_C_FLAGS=-falign-functions=64", "CMAKE_CXX_FLA
 const SETTINGS: [&str; 3] = ["CMAKE_BUILD_TYPE=Release", "GGML_OPENMP=OFF", "GGML_CCACHE=OFF"];
 
 /// The build, and its folder.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct CmakeBuild<'a> {
     /// Prefix of lines of progress.
     pub host: &'a str,
     /// The folder with `CMakeLists.txt`.
     pub sources: &'a Path,
-    /// The folder of the host; the build goes to `build` in it.
+    /// The folder of the host; the build goes to `build` in it, and its log to `build.log`.
     pub folder: &'a Path,
     /// More settings, `NAME=VALUE`.
     pub settings: &'a [&'a str],
     /// The targets to build.
     pub target: &'a str,
-    /// Files whose text the build depends on, besides the sources.
+    /// Files that the build depends on, besides the sources.
     pub inputs: &'a [PathBuf],
 }
 
@@ -51,26 +53,34 @@ impl CmakeBuild<'_> {
     /// # Errors
     /// The last lines of a failed build, and where the others are.
     pub fn build(&self) -> Result<()> {
+        self.build_to(&self.folder.join("build"))
+    }
+
+    /// As [`Self::build`], to another folder in that of the host.
+    ///
+    /// # Errors
+    /// Those of [`Self::build`].
+    pub fn build_to(&self, build: &Path) -> Result<()> {
         let failed = |file: &Path| format!("cannot write {}", file.display());
-        let (build, stamp) = (self.folder.join("build"), self.folder.join("built.txt"));
+        let stamp = build.with_extension("txt");
         let wanted = self.stamp()?;
         if fs::read_to_string(&stamp).is_ok_and(|built| built == wanted) {
             eprintln!("[{}] nothing has changed since the last build", self.host);
             return Ok(());
         }
-        fs::create_dir_all(&build).map_err(|error| format!("{}: {error}", failed(&build)))?;
+        fs::create_dir_all(build).map_err(|error| format!("{}: {error}", failed(build)))?;
         let _ = fs::remove_file(&stamp);
-        let log = self.folder.join("build.log");
+        let log = build.with_extension("log");
         let mut log =
             Log { file: File::create(&log).map_err(|error| format!("{}: {error}", failed(&log)))?, path: log };
         eprintln!("[{}] building in {}, which takes minutes", self.host, build.display());
         let mut configure = Command::new("cmake");
-        configure.arg("-S").arg(self.sources).arg("-B").arg(&build);
+        configure.arg("-S").arg(self.sources).arg("-B").arg(build);
         configure.args(SETTINGS.iter().chain(self.settings).map(|setting| format!("-D{setting}")));
         self.run(configure, &mut log)?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut compile = Command::new("cmake");
-        compile.arg("--build").arg(&build).args(["--target", self.target, "--parallel", &threads.to_string()]);
+        compile.arg("--build").arg(build).args(["--target", self.target, "--parallel", &threads.to_string()]);
         self.run(compile, &mut log)?;
         fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", failed(&stamp)))
     }
@@ -79,7 +89,10 @@ impl CmakeBuild<'_> {
     fn stamp(&self) -> Result<String> {
         let mut text = format!("{}\n{}\n{}\n", self.sources.display(), self.settings.join("\n"), self.target);
         for input in self.inputs {
-            text += &fs::read_to_string(input).map_err(|error| format!("{}: {error}", input.display()))?;
+            let bytes = fs::read(input).map_err(|error| format!("{}: {error}", input.display()))?;
+            let mut hasher = DefaultHasher::new();
+            bytes.hash(&mut hasher);
+            let _ = writeln!(text, "{} {:016x}", input.display(), hasher.finish());
         }
         Ok(text)
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lastuse_c_tests::Result;
+use crate::Result;
 
 use super::layers::{Kinds, Layers, spread};
 use super::weight::{Kind, Weight};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lastuse_c_tests::Result;
+use crate::Result;
 use lastuse_neurons::gguf::{DEFAULT_ALIGNMENT, GgufHeader, GgufTensor, pad};
 
 use super::weight::Weight;

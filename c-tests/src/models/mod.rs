@@ -33,7 +33,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use lastuse_c_tests::Result;
+use crate::Result;
 
 /// Writes a file in full or not at all: a file of that name is complete afterwards.
 ///

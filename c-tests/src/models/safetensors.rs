@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lastuse_c_tests::Result;
+use crate::Result;
 use serde_json::{Map, Value, json};
 
 use super::weight::{Kind, Weight};

@@ -1,0 +1,175 @@
+//! `cargo packages`: ways to get lastuse, each tested against what is installed.
+
+mod inject;
+
+use std::process::ExitCode;
+
+use lastuse_c_tests::Result;
+use lastuse_c_tests::debian::{Has, Needed, check};
+use lastuse_c_tests::packages::{Prefix, Tool, check_added_folder, check_example, check_orders};
+use lastuse_vendor::{Package, ggml};
+
+const HELP: &str = "\
+Installs lastuse to a clean folder, and tests what is installed by programs and projects that know nothing of this repository.
+These tests build other projects, so most are not part of cargo test. All is kept in target/packages.
+
+Usage: cargo packages [WAY] [--only WORD]
+
+  (nothing)    list the ways
+  WAY          install lastuse, and test this way to use it
+  --only WORD  of inject: only projects with this word in their names, which end in -top or in -part and the kind of
+               libraries: ggml, unknown (a ggml of an unknown layout), llama, whisper
+
+Nothing else is installed: a message names the Debian packages that are missing. docs/packages.md has the ways.
+Exit codes: 0 all checks pass, 1 a check or a step failed, 2 wrong usage.";
+
+/// A way to use lastuse.
+struct Way {
+    name: &'static str,
+    about: &'static str,
+    /// It builds what is put into the ggml of other projects, too.
+    needs_inject: bool,
+    needed: &'static [Needed],
+    /// It takes `--only`.
+    takes_only: bool,
+    test: fn(&Prefix, only: &str) -> Result<()>,
+}
+
+const CMAKE: Needed = Needed { package: "cmake", has: Has::Program("cmake") };
+const PKG_CONFIG: Needed = Needed { package: "pkg-config", has: Has::Program("pkg-config") };
+const MAKE: Needed = Needed { package: "make", has: Has::Program("make") };
+const MESON: Needed = Needed { package: "meson", has: Has::Program("meson") };
+
+const WAYS: &[Way] = &[
+    Way {
+        name: "inject",
+        about: "ggml, llama.cpp and whisper.cpp with lastuse put into the ggml that they build",
+        needs_inject: true,
+        needed: &[CMAKE],
+        takes_only: true,
+        test: inject::test,
+    },
+    Way {
+        name: "cmake",
+        about: "find_package and add_subdirectory, in every order of the libraries of a program",
+        needs_inject: false,
+        needed: &[CMAKE],
+        takes_only: false,
+        test: |prefix, _| test_cmake(prefix),
+    },
+    Way {
+        name: "pkg-config",
+        about: "the examples of Make and Meson",
+        needs_inject: false,
+        needed: &[CMAKE, PKG_CONFIG, MAKE, MESON],
+        takes_only: false,
+        test: |prefix, _| test_pkg_config(prefix),
+    },
+];
+
+fn test_cmake(prefix: &Prefix) -> Result<()> {
+    let ggml = ggml(Package::LlamaCpp)?;
+    print!("cmake: the example\n{}", check_example(Tool::Cmake, prefix, &ggml)?);
+    println!("cmake: {} programs with find_package, all served", check_orders(prefix, &ggml)?);
+    println!("cmake: {} programs with add_subdirectory, all served", check_added_folder(&ggml)?);
+    Ok(())
+}
+
+fn test_pkg_config(prefix: &Prefix) -> Result<()> {
+    let ggml = ggml(Package::LlamaCpp)?;
+    for tool in [Tool::Make, Tool::Meson] {
+        print!("pkg-config: the example of {tool:?}\n{}", check_example(tool, prefix, &ggml)?);
+    }
+    Ok(())
+}
+
+enum Wanted {
+    Help,
+    List,
+    Run { way: &'static Way, only: String },
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match parse(&arguments) {
+        Ok(Wanted::Help) => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Ok(Wanted::List) => {
+            WAYS.iter().for_each(|way| println!("{:12}  {}", way.name, way.about));
+            return ExitCode::SUCCESS;
+        }
+        Ok(Wanted::Run { way, only }) => run(way, &only),
+        Err(message) => {
+            eprintln!("packages: {message}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("packages: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(way: &Way, only: &str) -> Result<()> {
+    check(way.name, way.needed)?;
+    eprintln!("[{}] installing lastuse", way.name);
+    let prefix = Prefix::install(way.needs_inject)?;
+    eprintln!("[{}] lastuse is in {}", way.name, prefix.path().display());
+    (way.test)(&prefix, only)
+}
+
+fn parse(arguments: &[String]) -> Result<Wanted> {
+    let (mut way, mut only) = (None, String::new());
+    let mut arguments = arguments.iter().map(String::as_str);
+    while let Some(argument) = arguments.next() {
+        match argument {
+            "--help" | "-h" | "help" => return Ok(Wanted::Help),
+            "--only" => arguments.next().ok_or("--only needs a word")?.clone_into(&mut only),
+            name => {
+                let names: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
+                let found = WAYS.iter().find(|way| way.name == name);
+                let found = found.ok_or_else(|| format!("{name:?} is not a way: there is {}", names.join(", ")))?;
+                if way.replace(found).is_some() {
+                    return Err("give one way at a time".to_owned());
+                }
+            }
+        }
+    }
+    match way {
+        Some(way) if !only.is_empty() && !way.takes_only => Err(format!("{} does not have --only", way.name)),
+        Some(way) => Ok(Wanted::Run { way, only }),
+        None if !only.is_empty() => Err("--only needs a way".to_owned()),
+        None => Ok(Wanted::List),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(arguments: &[&str]) -> Result<Wanted> {
+        parse(&arguments.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn ways_are_named_and_unknown_ones_refused() {
+        assert!(matches!(parsed(&[]), Ok(Wanted::List)));
+        assert!(matches!(parsed(&["inject", "--help"]), Ok(Wanted::Help)));
+        assert!(matches!(parsed(&["cmake"]), Ok(Wanted::Run { way: Way { name: "cmake", .. }, .. })));
+        assert!(matches!(parsed(&["--only", "llama", "inject"]), Ok(Wanted::Run { only, .. }) if only == "llama"));
+        for (arguments, why) in [
+            (["snap"].as_slice(), "\"snap\" is not a way: there is inject, cmake, "),
+            (&["cmake", "inject"], "one way"),
+            (&["cmake", "--only", "llama"], "does not have --only"),
+            (&["--only", "llama"], "needs a way"),
+            (&["inject", "--only"], "needs a word"),
+        ] {
+            assert!(parsed(arguments).is_err_and(|message| message.contains(why)), "{arguments:?}");
+        }
+    }
+}

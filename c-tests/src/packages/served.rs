@@ -1,0 +1,106 @@
+//! Which allocator serves a program, and with how many bytes: as lastuse reports it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::prefix::root;
+use crate::{Outcome, Program, Result};
+
+/// What a program did, and what served it.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// `lastuse`, or `ggml-alloc`; empty if no allocator was made.
+    pub server: String,
+    /// The largest buffers of all allocators, in bytes.
+    pub bytes: u64,
+}
+
+/// Runs a program that must end well, with these variables.
+///
+/// # Errors
+/// How it ended otherwise.
+pub fn served(program: &Path, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Result<Served> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let report = root().join(format!("report-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    let _ = fs::remove_file(&report);
+    let variables = [variables, &[("LASTUSE_REPORT", report.as_os_str())]].concat();
+    let outcome = Program::existing(program).run_with(arguments, &variables)?;
+    let text = fs::read_to_string(&report).unwrap_or_default();
+    let _ = fs::remove_file(&report);
+    if outcome.code != Some(0) {
+        return Err(format!("{}: {}", program.display(), outcome.describe()));
+    }
+    let (server, bytes) = read(&text)?;
+    Ok(Served { outcome, server, bytes })
+}
+
+/// Returns the server and the bytes of a report.
+fn read(report: &str) -> Result<(String, u64)> {
+    let (mut server, mut most) = (String::new(), std::collections::BTreeMap::new());
+    for line in report.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
+        if event["event"] == "start" {
+            event["server"].as_str().unwrap_or_default().clone_into(&mut server);
+        }
+        for buffer in event["buffers"].as_array().into_iter().flatten() {
+            let of = most.entry((event["allocator"].as_u64(), buffer["id"].as_u64())).or_insert(0);
+            *of = buffer["bytes"].as_u64().unwrap_or(0).max(*of);
+        }
+    }
+    Ok((server, most.values().sum()))
+}
+
+/// Runs a program with lastuse and with `LASTUSE=off`, and checks that each serves it in its run, that it
+/// prints the same results, and that lastuse needs no more bytes. Returns the bytes of lastuse and of ggml.
+///
+/// # Errors
+/// What does not hold.
+pub fn check_served(program: &Path, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Result<[u64; 2]> {
+    let with = served(program, arguments, variables)?;
+    let off = served(program, arguments, &[variables, &[("LASTUSE", OsStr::new("off"))]].concat())?;
+    let wrong = |what: &str| {
+        let outputs = format!("{}{}", with.outcome.describe(), off.outcome.describe());
+        format!(
+            "{}: {what} (lastuse: {} with {} bytes; off: {} with {})\n{outputs}",
+            program.display(),
+            with.server,
+            with.bytes,
+            off.server,
+            off.bytes
+        )
+    };
+    if (with.server.as_str(), off.server.as_str()) != ("lastuse", "ggml-alloc") {
+        return Err(wrong("the server is not that which is wanted"));
+    }
+    if with.bytes == 0 || with.bytes > off.bytes {
+        return Err(wrong("lastuse has no bytes, or more than ggml"));
+    }
+    if results(&with.outcome).ne(results(&off.outcome)) {
+        return Err(wrong("the results differ"));
+    }
+    Ok([with.bytes, off.bytes])
+}
+
+/// Returns what a program prints, but for bytes.
+fn results(outcome: &Outcome) -> impl Iterator<Item = &str> {
+    outcome.stdout.lines().filter(|line| !line.starts_with("size="))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_buffers_count() {
+        let report = "{\"event\":\"start\",\"server\":\"lastuse\"}\n\
+                      {\"event\":\"plan\",\"allocator\":1,\"buffers\":[{\"id\":0,\"bytes\":5},{\"id\":1,\"bytes\":1}]}\n\
+                      {\"event\":\"plan\",\"allocator\":1,\"buffers\":[{\"id\":0,\"bytes\":3}]}\n\
+                      {\"event\":\"plan\",\"allocator\":2,\"buffers\":[{\"id\":0,\"bytes\":7}]}\n";
+        assert_eq!(read(report), Ok(("lastuse".to_owned(), 13)));
+        assert!(read("no").is_err());
+    }
+}
