@@ -1,8 +1,8 @@
 //! The addresses of tensors.
 
-use crate::graph::{Address, BufferSpec, Flags, GraphPlan, PlanError, Rules, TensorId};
+use crate::graph::{Address, BufferSpec, Flags, GraphPlan, PlanError, Requests, Rules, TensorId, Wishes, Workspace};
 
-use super::sketch::{BUFFER, Sketch};
+use super::sketch::{BUFFER, List, Sketch};
 
 fn address(plan: &GraphPlan, id: TensorId) -> Address {
     plan.address(plan.allocations[id as usize].expect("the tensor has memory"))
@@ -143,4 +143,26 @@ fn operand_is_computed_inside_a_concat_only_at_an_aligned_address() {
         assert!(offset(&plan, b).is_multiple_of(BUFFER.alignment), "after {first} bytes");
         assert_eq!(offset(&plan, b) == offset(&plan, joined) + first, is_inside, "after {first} bytes");
     }
+}
+
+/// The plan of ggml's own allocator comes first, and its sizes are used again.
+#[test]
+fn size_in_another_buffer_is_not_taken_for_that_in_this_one() {
+    let mut sketch = Sketch::with_buffers(&[BUFFER, BUFFER]);
+    let x = sketch.leaf(64);
+    sketch.flag(x, Flags::INPUT);
+    let a = sketch.node(64, &[x]);
+    let b = sketch.in_place(64, &[a]);
+    let last = sketch.node(64, &[b, x]);
+    // ggml's own plan is none for a graph with retained tensors.
+    sketch.retain(last, None);
+    sketch.draft(b).buffer = 1;
+    let (leafs, nodes) = (sketch.requests(List::Leafs), sketch.requests(List::Nodes));
+    let requests = Requests { leafs: &leafs, nodes: &nodes };
+    let mut sizes = |id: TensorId, buffer| if (id, buffer) == (b, 0) { 128 } else { 64 };
+    let buffers = sketch.buffers_with(Rules { keep_inputs: true, ..Rules::ALL });
+    let workspace = &mut Workspace::default();
+    let plan = crate::graph::plan(&sketch.graph(), &buffers, requests, &mut sizes, Wishes::default(), workspace);
+    let plan = plan.expect("sizes are small");
+    assert_eq!(address(&plan, b).buffer, 1, "it does not fit into the memory of its source");
 }

@@ -95,3 +95,11 @@ fn tensors_that_programs_fill_or_read_are_not_computed_again() {
         assert_eq!(found.again().count(), 0, "with the flag {flag}");
     }
 }
+
+#[test]
+fn retained_tensors_are_not_computed_again() {
+    let mut sketch = chain(20);
+    let loss = 21;
+    (1..loss).for_each(|result| sketch.retain(result, Some(loss)));
+    assert_eq!(Case::new(sketch).recomputed(0).again().count(), 0);
+}

@@ -180,3 +180,50 @@ fn results_that_are_read_through_a_view_in_no_list_are_not_tiled() {
     case.node("UNARY", [64 * 64, 1, 1, 1], &[view]);
     assert!(!is_tiled(&case, large));
 }
+
+/// Kernels for several columns at once give other bits for columns that are taken one by one.
+#[test]
+fn tiles_of_products_begin_at_multiples_of_the_columns_that_kernels_take() {
+    let mut case = Case::new();
+    let large = product(&mut case);
+    let [column, result] = [64, 16 * 64].map(|elements| elements * ELEMENT);
+    let found = case.tile(Rules::ALL, result + 23 * column);
+    assert_values(&case, &found);
+    let graph = &found.draft.graph;
+    let of_large = |&id: &TensorId| {
+        let origin = found.draft.origin(id);
+        origin.tensor == large && origin.role == Role::Tile
+    };
+    let columns: Vec<i64> = graph.nodes().iter().copied().filter(of_large).map(|id| graph.layout(id).ne[1]).collect();
+    assert_eq!(columns, [16; 4], "24 are too many");
+}
+
+/// A node has few sources: an output of many tiles is joined in steps.
+#[test]
+fn output_depends_on_all_of_its_tiles() {
+    let mut case = Case::new();
+    let [key, query] = [0, 1].map(|_| case.leaf([4, 64, 32, 1]));
+    let value = case.leaf([64, 4, 32, 1]);
+    let scores = case.mul_mat(key, query);
+    let result = case.mul_mat(value, scores);
+    case.node("UNARY", [4, 64, 32, 1], &[result]);
+    let found = case.tile(Rules::ALL, 64 << 10);
+    let (draft, nodes) = (&found.draft, found.draft.graph.nodes());
+    let of_result = |role: Role| {
+        nodes.iter().copied().filter(move |&id| {
+            let origin = draft.origin(id);
+            origin.tensor == result && origin.role == role
+        })
+    };
+    let tiles: Vec<TensorId> = of_result(Role::Tile).collect();
+    assert!(tiles.len() > 10, "{} tiles need no steps", tiles.len());
+    let mut reached: Vec<TensorId> = of_result(Role::Whole).collect();
+    let mut next = 0;
+    while let Some(&id) = reached.get(next) {
+        let sources = draft.graph.sources(id).iter();
+        let new: Vec<TensorId> = sources.copied().filter(|source| !reached.contains(source)).collect();
+        reached.extend(new);
+        next += 1;
+    }
+    assert!(tiles.iter().all(|tile| reached.contains(tile)));
+}
