@@ -10,7 +10,7 @@ use crate::placement::{Bytes, Effort};
 
 use super::kernels::{KernelCosts, Kernels, costs_at};
 use super::order::{self, Hazards, Reordering, reorder};
-use super::recompute::{Recomputation, RecomputeEffort, Subject, recompute, recompute_exactly, work_of};
+use super::recompute::{Recomputation, RecomputeEffort, TrainingGraph, recompute, recompute_exactly, work_of};
 use super::tiling::{self, Known, TileKind, TiledGraph, TilingLimits};
 use super::{
     Address, BufferIndex, BufferSpec, Device, Devices, Edited, Graph, GraphPlan, NamePattern, NotChanged, PlanError,
@@ -232,7 +232,8 @@ impl Snapshot {
         effort: RecomputeEffort,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<Recomputation, NotChanged> {
-        let search = |subject: Subject<'_>, sizes: &mut dyn Sizes| recompute(subject, sizes, budget, effort, progress);
+        let search =
+            |subject: TrainingGraph<'_>, sizes: &mut dyn Sizes| recompute(subject, sizes, budget, effort, progress);
         let found = self.recomputation(buffers, search)?;
         self.take_copies(&found.edited);
         Ok(found)
@@ -248,7 +249,7 @@ impl Snapshot {
         buffers: &[BufferSpec],
         dropped: &[TensorId],
     ) -> Result<Recomputation, NotChanged> {
-        let search = |subject: Subject<'_>, sizes: &mut dyn Sizes| recompute_exactly(subject, sizes, dropped);
+        let search = |subject: TrainingGraph<'_>, sizes: &mut dyn Sizes| recompute_exactly(subject, sizes, dropped);
         let found = self.recomputation(buffers, search)?;
         self.take_copies(&found.edited);
         Ok(found)
@@ -257,14 +258,15 @@ impl Snapshot {
     fn recomputation(
         &self,
         buffers: &[BufferSpec],
-        search: impl FnOnce(Subject<'_>, &mut dyn Sizes) -> Result<Recomputation, NotChanged>,
+        search: impl FnOnce(TrainingGraph<'_>, &mut dyn Sizes) -> Result<Recomputation, NotChanged>,
     ) -> Result<Recomputation, NotChanged> {
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
         let work: Vec<u64> = (0..).take(self.tensors.len()).map(|id| work_of(&self.graph, id)).collect();
         let kept = vec![false; self.tensors.len()];
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let subject = Subject { graph: &self.graph, buffers, requests, same_memory: &roots, work: &work, kept: &kept };
+        let subject =
+            TrainingGraph { graph: &self.graph, buffers, requests, same_memory: &roots, work: &work, kept: &kept };
         search(subject, &mut |id, buffer| self.size(id, buffer))
     }
 
@@ -304,7 +306,7 @@ impl Snapshot {
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let detached = tiling::detached(&self.graph, &kinds);
-        let subject = tiling::Subject { graph: self.graph.clone(), detached, known };
+        let subject = tiling::TileableGraph { graph: self.graph.clone(), detached, known };
         let mut sizes = |id, buffer| self.size(id, buffer);
         let found = tiling::tile(&subject, buffers, requests, &mut sizes, limits, progress)?;
         if found.is_changed {

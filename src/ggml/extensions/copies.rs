@@ -1,6 +1,6 @@
 //! Removes needless copies from a live graph.
 
-use crate::graph::copies::{CopyTarget, Facts, Found, Freedom, Known, Storage, find};
+use crate::graph::copies::{CopyFacts, CopyTarget, Found, Freedom, Known, Storage, find};
 use crate::graph::{BufferIndex, Edited, Graph, Op, Requests, Sizes, TensorId, Workspace, live_ranges};
 use crate::placement::{Bytes, lower_bound};
 
@@ -35,7 +35,7 @@ fn find_copies(given: &GivenGraph<'_>) -> Found {
         let [node, place] = [node, place].map(|id| reading.tensors[id as usize]);
         runs_at(runtime, node, place)
     };
-    let facts = Facts {
+    let facts = CopyFacts {
         tensors: &tensors,
         same_memory: &aliases,
         target: target(given.buffer_type),

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::graph::TensorId;
-use crate::graph::recompute::{Recomputation, RecomputeEffort, Subject, recompute, work_of};
+use crate::graph::recompute::{Recomputation, RecomputeEffort, TrainingGraph, recompute, work_of};
 use crate::placement::Bytes;
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
@@ -91,6 +91,6 @@ fn search(
     let kept = given.kept(retained)?;
     let aliases = given.same_memory();
     let (buffers, requests) = ([given.spec()], given.requests());
-    let subject = Subject { graph, buffers: &buffers, requests, same_memory: &aliases, work: &work, kept: &kept };
+    let subject = TrainingGraph { graph, buffers: &buffers, requests, same_memory: &aliases, work: &work, kept: &kept };
     recompute(subject, &mut given.sizes(), budget, effort, progress).map_err(NotFitted::Graph)
 }

@@ -2,7 +2,9 @@
 
 use std::ptr::NonNull;
 
-use crate::graph::tiling::{Known, Origin, Role, Subject, TileKind, TiledGraph, TilingLimits, Window, detached, tile};
+use crate::graph::tiling::{
+    Known, Origin, Role, TileKind, TileableGraph, TiledGraph, TilingLimits, Window, detached, tile,
+};
 use crate::graph::{Graph, TensorId};
 use crate::placement::Bytes;
 
@@ -138,7 +140,7 @@ pub unsafe fn rewrite(
 }
 
 /// Returns the facts about a graph that was read with all layouts.
-pub fn subject_of(runtime: &Runtime, reading: &ReadGraph<'_>) -> Subject {
+pub fn subject_of(runtime: &Runtime, reading: &ReadGraph<'_>) -> TileableGraph {
     let ReadGraph { graph, tensors, .. } = reading;
     let unsliced: Vec<bool> = tensors.iter().map(|&tensor| !may_be_sliced(runtime, tensor)).collect();
     // Kernels for weights in such memory are not known, nor are bits of their tiles.
@@ -150,7 +152,7 @@ pub fn subject_of(runtime: &Runtime, reading: &ReadGraph<'_>) -> Subject {
         unsliced: unsliced[id as usize],
         ..Known::of_given(id, kinds[id as usize], runtime.nbytes(tensor))
     });
-    Subject { graph: Graph::clone(graph), detached: detached(graph, &kinds), known: known.collect() }
+    TileableGraph { graph: Graph::clone(graph), detached: detached(graph, &kinds), known: known.collect() }
 }
 
 /// The slots of masks. They may be empty before those of the sinks.

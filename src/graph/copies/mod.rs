@@ -75,7 +75,7 @@ pub struct Known {
 
 /// Facts about a graph besides its nodes.
 #[derive(Clone, Copy)]
-pub struct Facts<'a> {
+pub struct CopyFacts<'a> {
     /// By tensor.
     pub tensors: &'a [Known],
     /// By tensor: the first tensor whose memory overlaps with its own, or itself.
@@ -88,9 +88,9 @@ pub struct Facts<'a> {
     pub runs_at: &'a dyn Fn(TensorId, TensorId) -> bool,
 }
 
-impl fmt::Debug for Facts<'_> {
+impl fmt::Debug for CopyFacts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Facts").field("target", &self.target).finish_non_exhaustive()
+        f.debug_struct("CopyFacts").field("target", &self.target).finish_non_exhaustive()
     }
 }
 

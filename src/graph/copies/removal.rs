@@ -5,10 +5,10 @@ use crate::placement::Step;
 
 use super::moves::{CopyDestination, Move, count};
 use super::state::{CopyState, Pass};
-use super::{Facts, Found, Freedom};
+use super::{CopyFacts, Found, Freedom};
 
 /// Finds the copies in `graph` that need not be made, and the changes that remove them.
-pub fn find(graph: &Graph, facts: Facts<'_>, freedom: Freedom) -> Found {
+pub fn find(graph: &Graph, facts: CopyFacts<'_>, freedom: Freedom) -> Found {
     let Some(state) = CopyState::new(graph, facts) else { return Found::default() };
     let mut pass = Pass::new(state, freedom);
     let has_flag_compute = graph.has_flag_compute();

@@ -6,14 +6,14 @@ use crate::graph::{Effect, Flags, Graph, GraphEdit, Layout, Region, TensorId, Vi
 use crate::placement::{Bytes, Step};
 
 use super::element_order::reach;
-use super::{Facts, Found, Freedom, Reason, Storage};
+use super::{CopyFacts, Found, Freedom, Reason, Storage};
 
 /// A graph with changes, which are kept separately.
 pub struct CopyState<'a> {
     /// The graph as given.
     pub graph: &'a Graph,
     /// Facts besides the graph.
-    pub facts: Facts<'a>,
+    pub facts: CopyFacts<'a>,
     /// By tensor: the step that computes it.
     pub steps: Vec<Option<Step>>,
     /// By tensor: its uses as a source of other nodes.
@@ -30,7 +30,7 @@ pub struct CopyState<'a> {
 
 impl<'a> CopyState<'a> {
     /// Creates the state without changes. `None` if a tensor is listed twice: such a graph computes it twice.
-    pub fn new(graph: &'a Graph, facts: Facts<'a>) -> Option<Self> {
+    pub fn new(graph: &'a Graph, facts: CopyFacts<'a>) -> Option<Self> {
         let count = graph.tensors().len();
         let mut state = Self {
             graph,

@@ -136,7 +136,7 @@ pub enum OpGroup {
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct OpFacts {
     pub effect: Effect,
     /// The version of ggml since which `ggml_op_can_inplace` lists it, as far as known.
     pub listed_since: Option<Version>,
@@ -156,7 +156,7 @@ pub struct Facts {
 }
 
 /// Facts of which the worst is assumed: an unknown operation may write its sources too, as operations of ggml do.
-pub const UNKNOWN: Facts = Facts {
+pub const UNKNOWN: OpFacts = OpFacts {
     effect: Effect::Sources(Slots::ALL),
     listed_since: None,
     listed_slots: Slots::ALL,
@@ -171,63 +171,63 @@ pub const UNKNOWN: Facts = Facts {
 };
 
 /// An operation that writes its result and nothing else, in ggml 0.9.5, 0.26 and 0.28.
-const fn pure(group: OpGroup) -> Facts {
-    Facts { effect: Effect::Result, group, ..UNKNOWN }
+const fn pure(group: OpGroup) -> OpFacts {
+    OpFacts { effect: Effect::Result, group, ..UNKNOWN }
 }
 
-pub const fn product() -> Facts {
+pub const fn product() -> OpFacts {
     pure(OpGroup::Product)
 }
 
-pub const fn attention() -> Facts {
+pub const fn attention() -> OpFacts {
     pure(OpGroup::Attention)
 }
 
-pub const fn norm() -> Facts {
+pub const fn norm() -> OpFacts {
     pure(OpGroup::Norm)
 }
 
-pub const fn elementwise() -> Facts {
+pub const fn elementwise() -> OpFacts {
     pure(OpGroup::Elementwise)
 }
 
-pub const fn rows() -> Facts {
+pub const fn rows() -> OpFacts {
     pure(OpGroup::Rows)
 }
 
-pub const fn copy() -> Facts {
+pub const fn copy() -> OpFacts {
     pure(OpGroup::Copy)
 }
 
-pub const fn convolution() -> Facts {
+pub const fn convolution() -> OpFacts {
     pure(OpGroup::Convolution)
 }
 
-pub const fn other() -> Facts {
+pub const fn other() -> OpFacts {
     pure(OpGroup::Other)
 }
 
 /// NONE.
-pub const fn nothing() -> Facts {
-    Facts { effect: Effect::Nothing, work: Work::Free, group: OpGroup::Input, ..UNKNOWN }
+pub const fn nothing() -> OpFacts {
+    OpFacts { effect: Effect::Nothing, work: Work::Free, group: OpGroup::Input, ..UNKNOWN }
 }
 
 /// An operation that only views its source.
-pub const fn view() -> Facts {
-    Facts { effect: Effect::View, work: Work::Free, tiles: TileKind::View, ..UNKNOWN }
+pub const fn view() -> OpFacts {
+    OpFacts { effect: Effect::View, work: Work::Free, tiles: TileKind::View, ..UNKNOWN }
 }
 
 /// An operation that runs a function of the program.
-pub const fn program() -> Facts {
-    Facts { effect: Effect::Anything, ..UNKNOWN }
+pub const fn program() -> OpFacts {
+    OpFacts { effect: Effect::Anything, ..UNKNOWN }
 }
 
 /// An operation that also writes these sources.
-pub const fn writing(sources: Slots) -> Facts {
-    Facts { effect: Effect::Sources(sources), ..UNKNOWN }
+pub const fn writing(sources: Slots) -> OpFacts {
+    OpFacts { effect: Effect::Sources(sources), ..UNKNOWN }
 }
 
-impl Facts {
+impl OpFacts {
     /// In ggml's list of operations that may write over a source, in all versions.
     pub const fn listed(self) -> Self {
         self.listed_since([0; 3])

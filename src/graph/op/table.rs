@@ -4,8 +4,8 @@
 //! and `written_layouts.c` and `read_layouts.c` in each layout, and fail where one that a row claims gives other bits.
 
 use super::facts::{
-    CopyKind, Facts, TileKind, UNKNOWN, Work, attention, convolution, copy, elementwise, norm, nothing, other, product,
-    program, rows, view, writing,
+    CopyKind, OpFacts, TileKind, UNKNOWN, Work, attention, convolution, copy, elementwise, norm, nothing, other,
+    product, program, rows, view, writing,
 };
 use super::{InPlace, Slots, Strides};
 use Strides::{Anything, Contiguous, PaddedRows, Rows};
@@ -29,12 +29,12 @@ macro_rules! operations {
             pub const KNOWN: &[Self] = &[$(Self::$op),*];
         }
 
-        static ROWS: &[(&str, Facts)] = &[("", UNKNOWN), $(($name, $facts)),*];
+        static ROWS: &[(&str, OpFacts)] = &[("", UNKNOWN), $(($name, $facts)),*];
     };
 }
 
 impl Op {
-    pub(super) fn row(self) -> &'static (&'static str, Facts) {
+    pub(super) fn row(self) -> &'static (&'static str, OpFacts) {
         &ROWS[self as usize]
     }
 }

@@ -7,7 +7,7 @@
 use crate::graph::live_bytes::{Model, ValueId};
 use crate::placement::{Bytes, Step, sum_of_ranges};
 
-use super::facts::Facts;
+use super::facts::NodeFacts;
 
 /// How many sizes of segments are tried, each a part of the one before.
 const SIZES: u32 = 24;
@@ -22,7 +22,7 @@ struct Candidate {
 }
 
 /// Returns choices of what to drop, by value: the first keeps nothing, later ones more and more.
-pub fn checkpoints(facts: &Facts, model: &Model) -> Vec<Vec<bool>> {
+pub fn checkpoints(facts: &NodeFacts, model: &Model) -> Vec<Vec<bool>> {
     let candidates = candidates(facts, model);
     let crossing = crossing_bytes(facts, &candidates);
     let total: Bytes = candidates.iter().map(|candidate| candidate.size).sum();
@@ -38,7 +38,7 @@ pub fn checkpoints(facts: &Facts, model: &Model) -> Vec<Vec<bool>> {
     choices
 }
 
-fn candidates(facts: &Facts, model: &Model) -> Vec<Candidate> {
+fn candidates(facts: &NodeFacts, model: &Model) -> Vec<Candidate> {
     let mut last_uses = vec![0; facts.candidates.len()];
     for step in 0..facts.boundary {
         for &source in &facts.sources[step as usize] {
@@ -61,13 +61,19 @@ fn candidates(facts: &Facts, model: &Model) -> Vec<Candidate> {
 }
 
 /// Returns, by forward step, the bytes of candidates that are made up to it and used after it in the forward pass.
-fn crossing_bytes(facts: &Facts, candidates: &[Candidate]) -> Vec<Bytes> {
+fn crossing_bytes(facts: &NodeFacts, candidates: &[Candidate]) -> Vec<Bytes> {
     let crossed = |it: &Candidate| (it.def as usize..it.last_use.max(it.def) as usize, it.size);
     sum_of_ranges(facts.boundary as usize + 1, candidates.iter().map(crossed))
 }
 
 /// Drops all but what crosses the narrowest step of each segment; a segment makes at most `most` bytes.
-fn keep_between(facts: &Facts, model: &Model, candidates: &[Candidate], crossing: &[Bytes], most: Bytes) -> Vec<bool> {
+fn keep_between(
+    facts: &NodeFacts,
+    model: &Model,
+    candidates: &[Candidate],
+    crossing: &[Bytes],
+    most: Bytes,
+) -> Vec<bool> {
     let mut dropped = vec![false; model.values.len()];
     candidates.iter().for_each(|candidate| dropped[candidate.value as usize] = true);
     let (mut start, mut made) = (0, 0);

@@ -7,7 +7,7 @@ use crate::placement::Step;
 
 /// A graph to recompute, with facts about its tensors, all by id.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct TrainingGraph<'a> {
     /// A training graph: the forward pass up to the last node with [`Flags::LOSS`], then the backward pass.
     pub graph: &'a Graph,
     /// How each buffer is planned.
@@ -25,7 +25,7 @@ pub struct Subject<'a> {
 
 /// Facts about the nodes of a graph, by step, that hold whatever is recomputed.
 #[derive(Debug)]
-pub struct Facts {
+pub struct NodeFacts {
     /// The first step of the backward pass.
     pub boundary: Step,
     /// By step: the forward steps that compute its sources.
@@ -55,12 +55,12 @@ pub struct Sink {
     pub waits_for: u32,
 }
 
-impl Facts {
+impl NodeFacts {
     /// Collects the facts.
     ///
     /// # Errors
     /// [`NotChanged`] if the graph has no backward pass, or lists a tensor twice.
-    pub fn of(subject: Subject<'_>, hazards: &Hazards, model: &Model) -> Result<Self, NotChanged> {
+    pub fn of(subject: TrainingGraph<'_>, hazards: &Hazards, model: &Model) -> Result<Self, NotChanged> {
         let graph = subject.graph;
         let boundary = boundary(graph)?;
         NotChanged::check_lists(graph)?;
@@ -94,7 +94,7 @@ fn boundary(graph: &Graph) -> Result<Step, NotChanged> {
 }
 
 /// Returns, by memory, the steps that write it.
-fn writers(subject: Subject<'_>) -> Vec<Vec<Step>> {
+fn writers(subject: TrainingGraph<'_>) -> Vec<Vec<Step>> {
     let graph = subject.graph;
     let mut writers = vec![Vec::new(); graph.tensors().len()];
     let memory = |id: TensorId| subject.same_memory[graph.root(id) as usize] as usize;
@@ -113,7 +113,7 @@ fn writers(subject: Subject<'_>) -> Vec<Vec<Step>> {
 }
 
 struct Builder<'a> {
-    subject: Subject<'a>,
+    subject: TrainingGraph<'a>,
     boundary: Step,
     /// By tensor: the step that computes it.
     defs: Vec<Option<Step>>,
@@ -124,7 +124,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(subject: Subject<'a>, boundary: Step) -> Self {
+    fn new(subject: TrainingGraph<'a>, boundary: Step) -> Self {
         let graph = subject.graph;
         let filled = graph.tensors().iter().map(|tensor| tensor.flags.has(Flags::NEVER_RECOMPUTED));
         let mut is_kept: Vec<bool> = filled.zip(subject.kept).map(|(is_filled, kept)| is_filled || *kept).collect();

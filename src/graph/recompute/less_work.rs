@@ -5,7 +5,7 @@ use crate::graph::live_bytes::Model;
 use crate::placement::{Bytes, Step};
 
 use super::estimate::Estimator;
-use super::facts::Facts;
+use super::facts::NodeFacts;
 use super::schedule::{Item, Scheduler};
 
 /// How many times as long a simulation takes as finding out what runs again.
@@ -27,7 +27,7 @@ const REMEMBERED: usize = 3;
 
 /// The search. It is counted in nodes simulated.
 pub struct LessWork<'a> {
-    facts: &'a Facts,
+    facts: &'a NodeFacts,
     scheduler: Scheduler<'a>,
     copies: LateCopies<'a>,
     estimator: Estimator<'a>,
@@ -38,7 +38,7 @@ pub struct LessWork<'a> {
 
 impl<'a> LessWork<'a> {
     /// Creates a search that simulates about `effort` nodes.
-    pub fn new(facts: &'a Facts, model: &'a Model, effort: u64) -> Self {
+    pub fn new(facts: &'a NodeFacts, model: &'a Model, effort: u64) -> Self {
         Self {
             facts,
             scheduler: Scheduler::new(facts),
@@ -151,7 +151,7 @@ fn flipped(dropped: &[bool], value: usize) -> Vec<bool> {
 /// Places copies. Keeps its memory between calls.
 #[derive(Debug)]
 pub struct LateCopies<'a> {
-    facts: &'a Facts,
+    facts: &'a NodeFacts,
     /// By step: the sink that it is.
     sink_at: Vec<Option<u32>>,
     /// By forward step: whether it has run, and whether it has run again.
@@ -165,7 +165,7 @@ pub struct LateCopies<'a> {
 
 impl<'a> LateCopies<'a> {
     /// For the nodes of a graph.
-    pub fn new(facts: &'a Facts) -> Self {
+    pub fn new(facts: &'a NodeFacts) -> Self {
         let mut sink_at = vec![None; facts.sources.len()];
         (0..).zip(&facts.sinks).for_each(|(number, sink)| sink_at[sink.step as usize] = Some(number));
         Self {

@@ -29,7 +29,7 @@ mod pass;
 #[cfg(test)]
 mod tests;
 
-pub use facts::Subject;
+pub use facts::TrainingGraph;
 pub use pass::{Needs, Recomputation, RecomputeEffort, recompute, recompute_exactly};
 pub use schedule::Item;
 pub use work::work_of;

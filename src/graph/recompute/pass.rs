@@ -6,7 +6,7 @@ use crate::graph::pass::{Progress, queried_once};
 use crate::graph::{BufferIndex, Edited, NotChanged, Requests, Sizes, TensorId, Wishes, Workspace, live_ranges, plan};
 use crate::placement::{Bytes, Step};
 
-use super::facts::{Facts, Subject};
+use super::facts::{NodeFacts, TrainingGraph};
 use super::less_work::{LessWork, Ordered};
 use super::schedule::{Item, Scheduler, with_copies};
 use super::search::Search;
@@ -74,7 +74,7 @@ const ORDER_SHARE: u64 = 10;
 /// # Errors
 /// [`NotChanged`].
 pub fn recompute(
-    subject: Subject<'_>,
+    subject: TrainingGraph<'_>,
     sizes: &mut dyn Sizes,
     budget: Bytes,
     effort: RecomputeEffort,
@@ -102,7 +102,7 @@ pub fn recompute(
 /// # Errors
 /// [`NotChanged`].
 pub fn recompute_exactly(
-    subject: Subject<'_>,
+    subject: TrainingGraph<'_>,
     sizes: &mut dyn Sizes,
     dropped: &[TensorId],
 ) -> Result<Recomputation, NotChanged> {
@@ -120,20 +120,20 @@ pub fn recompute_exactly(
 
 /// The given graph, facts about it, and the memory that it needs.
 struct Given<'a> {
-    subject: Subject<'a>,
+    subject: TrainingGraph<'a>,
     hazards: Hazards,
     model: Model,
-    facts: Facts,
+    facts: NodeFacts,
     before: Needs,
 }
 
 impl<'a> Given<'a> {
-    fn of(subject: Subject<'a>, sizes: &mut dyn Sizes) -> Result<Self, NotChanged> {
-        let Subject { graph, buffers, requests, .. } = subject;
+    fn of(subject: TrainingGraph<'a>, sizes: &mut dyn Sizes) -> Result<Self, NotChanged> {
+        let TrainingGraph { graph, buffers, requests, .. } = subject;
         let workspace = &mut Workspace::default();
         let hazards = Hazards::new(graph, subject.same_memory);
         let model = Model::new(graph, buffers, &live_ranges(graph, buffers, requests, sizes, &[], workspace));
-        let facts = Facts::of(subject, &hazards, &model)?;
+        let facts = NodeFacts::of(subject, &hazards, &model)?;
         let bytes = plan(graph, buffers, requests, sizes, Wishes::default(), workspace)?.bytes();
         let work = facts.work.iter().fold(0, |sum: u64, &work| sum.saturating_add(work));
         let before = Needs { bytes, work };
@@ -265,7 +265,7 @@ fn pairs(given_hazards: &Hazards, items: &[Item]) -> Vec<(Step, Step)> {
 
 /// Returns, by tensor of an edited graph, the first tensor that it aliases. A copy aliases none: it has no memory before
 /// planning.
-fn same_memory(subject: Subject<'_>, edited: &Edited) -> Vec<TensorId> {
+fn same_memory(subject: TrainingGraph<'_>, edited: &Edited) -> Vec<TensorId> {
     let mut new_ids = vec![None; subject.graph.tensors().len()];
     let tensors = || (0..).zip(&edited.origins);
     tensors().filter(|&(id, _)| !edited.is_new(id)).for_each(|(id, &origin)| new_ids[origin as usize] = Some(id));

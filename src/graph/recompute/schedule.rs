@@ -4,7 +4,7 @@ use crate::graph::live_bytes::ValueId;
 use crate::graph::{Edited, Graph, GraphEdit, TensorId};
 use crate::placement::Step;
 
-use super::facts::Facts;
+use super::facts::NodeFacts;
 
 /// One node of the new order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub type Dropped = [bool];
 /// Computes orders of execution. Keeps its memory between calls.
 #[derive(Debug)]
 pub struct Scheduler<'a> {
-    facts: &'a Facts,
+    facts: &'a NodeFacts,
     /// By forward step: before which step it runs again, [`Scheduler::NEVER`] if it does not.
     again_before: Vec<Step>,
     /// By step: the first forward step that runs again before it; and by forward step, the next one.
@@ -38,7 +38,7 @@ impl<'a> Scheduler<'a> {
     const NEVER: Step = Step::MAX;
 
     /// Creates a scheduler for a graph.
-    pub fn new(facts: &'a Facts) -> Self {
+    pub fn new(facts: &'a NodeFacts) -> Self {
         let mut is_sink = vec![false; facts.sources.len()];
         facts.sinks.iter().for_each(|sink| is_sink[sink.step as usize] = true);
         Self {
@@ -123,7 +123,7 @@ impl<'a> Scheduler<'a> {
 }
 
 /// Returns `true` if the value that a forward step computes, or is a view of, is dropped.
-fn is_dropped(facts: &Facts, dropped: &Dropped, step: Step) -> bool {
+fn is_dropped(facts: &NodeFacts, dropped: &Dropped, step: Step) -> bool {
     facts.values[step as usize].is_some_and(|value: ValueId| dropped[value as usize])
 }
 

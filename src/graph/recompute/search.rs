@@ -9,7 +9,7 @@ use crate::placement::{Bytes, Step};
 
 use super::checkpoints::checkpoints;
 use super::estimate::Estimator;
-use super::facts::Facts;
+use super::facts::NodeFacts;
 use super::schedule::{Item, Scheduler};
 
 /// The parts of the live bytes by which goals lie below them.
@@ -28,7 +28,7 @@ pub struct Choice {
 
 /// The search. All of it is counted in nodes simulated, never in time.
 pub struct Search<'a, 'p> {
-    facts: &'a Facts,
+    facts: &'a NodeFacts,
     model: &'a Model,
     scheduler: Scheduler<'a>,
     estimator: Estimator<'a>,
@@ -48,7 +48,7 @@ const PARTS: u64 = 4;
 
 impl<'a, 'p> Search<'a, 'p> {
     /// Creates a search that simulates about `effort` nodes for each choice, and reports the part of it that is used.
-    pub fn new(facts: &'a Facts, model: &'a Model, effort: u64, progress: &'a mut Progress<'p>) -> Self {
+    pub fn new(facts: &'a NodeFacts, model: &'a Model, effort: u64, progress: &'a mut Progress<'p>) -> Self {
         let mut steps_of = vec![Vec::new(); model.values.len()];
         for (step, value) in (0..).zip(&facts.values) {
             if let Some(value) = value {

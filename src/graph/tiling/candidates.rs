@@ -4,7 +4,7 @@ use crate::graph::{BufferIndex, TensorId};
 use crate::placement::{Bytes, Step};
 
 use super::estimate::{Live, cost_of_tile, fewest_units, live};
-use super::facts::Facts;
+use super::facts::DraftFacts;
 use super::region::{Grid, Place, Region};
 use super::rewrite::RegionTiling;
 
@@ -31,7 +31,7 @@ impl Candidate {
     /// Returns this tiling, found for one step, at another step: layers, and tiles of a tensor, repeat each other. `None` unless
     /// both steps have equal live bytes, the nodes at equal distances from the step form a region, and its estimate equals
     /// this one. Counts the regions looked at in `work`.
-    pub fn again(&self, facts: &Facts<'_>, found_for: Aim, aim: Aim, work: &mut u64) -> Option<Self> {
+    pub fn again(&self, facts: &DraftFacts<'_>, found_for: Aim, aim: Aim, work: &mut u64) -> Option<Self> {
         let profile = &facts.profiles[aim.buffer as usize].live;
         if profile[aim.step as usize] != profile[found_for.step as usize] {
             return None;
@@ -89,7 +89,7 @@ pub struct Aim {
 }
 
 /// Returns the best way to lower the live bytes at a step; `None` if none is found. Counts the regions looked at in `work`.
-pub fn best(facts: &Facts<'_>, aim: Aim, work: &mut u64) -> Option<Candidate> {
+pub fn best(facts: &DraftFacts<'_>, aim: Aim, work: &mut u64) -> Option<Candidate> {
     let mut best: Option<Candidate> = None;
     for seed in largest(facts, aim) {
         for dimension in (0..4).rev() {
@@ -114,7 +114,7 @@ pub fn best(facts: &Facts<'_>, aim: Aim, work: &mut u64) -> Option<Candidate> {
 }
 
 /// Returns the tensors in the largest blocks at a step that nodes compute.
-fn largest(facts: &Facts<'_>, aim: Aim) -> Vec<TensorId> {
+fn largest(facts: &DraftFacts<'_>, aim: Aim) -> Vec<TensorId> {
     let blocks = facts.problems[aim.buffer as usize].blocks().iter().zip(facts.in_block[aim.buffer as usize].iter());
     let live = blocks.filter(|(block, _)| (block.first_step..block.end_step).contains(&aim.step));
     let latest = |tensors: &[TensorId]| {
@@ -130,7 +130,7 @@ fn largest(facts: &Facts<'_>, aim: Aim) -> Vec<TensorId> {
 
 /// Returns how to tile a region no finer than the target needs, or as finely as is possible. `None` if that leaves the step as
 /// it is, or more than `limit` bytes live.
-fn estimate(facts: &Facts<'_>, region: &Region, aim: Aim, limit: Option<Bytes>) -> Option<Estimate> {
+fn estimate(facts: &DraftFacts<'_>, region: &Region, aim: Aim, limit: Option<Bytes>) -> Option<Estimate> {
     let now = facts.profiles[aim.buffer as usize].live[aim.step as usize];
     let bytes = live(facts, region)?;
     if bytes.fixed >= now || limit.is_some_and(|limit| bytes.fixed > limit) {

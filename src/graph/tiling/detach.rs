@@ -24,7 +24,7 @@ pub fn detached(graph: &Graph, kinds: &[TileKind]) -> Option<Graph> {
             by_root[view.root as usize].push(id);
         }
     }
-    let facts = Facts { graph, kinds, steps: &steps };
+    let facts = Detachment { graph, kinds, steps: &steps };
     for (root, members) in (0..).zip(&by_root).filter(|(_, members)| !members.is_empty()) {
         for (id, view) in facts.views(root, members).unwrap_or_default() {
             match view {
@@ -36,14 +36,14 @@ pub fn detached(graph: &Graph, kinds: &[TileKind]) -> Option<Graph> {
     (detached != *graph).then_some(detached)
 }
 
-struct Facts<'a> {
+struct Detachment<'a> {
     graph: &'a Graph,
     kinds: &'a [TileKind],
     /// By tensor: its step.
     steps: &'a [Option<usize>],
 }
 
-impl Facts<'_> {
+impl Detachment<'_> {
     /// Returns the new views of the tensors in the memory of `root`; `None` if they stay as they are.
     fn views(&self, root: TensorId, members: &[TensorId]) -> Option<Vec<(TensorId, Option<View>)>> {
         let fixed = Flags(Flags::OUTPUT.0 | Flags::INPUT.0 | Flags::PARAM.0 | Flags::LOSS.0);

@@ -10,7 +10,7 @@ use super::operations::TileKind;
 
 /// A graph to tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct TileableGraph {
     /// The graph.
     pub graph: Graph,
     /// The graph in which nodes that the program computes in place own their memory, if that is another one: it is tiled.
@@ -133,7 +133,7 @@ pub struct Draft {
 
 impl Draft {
     /// Starts with a graph of a subject: the given one, or the one that is tiled.
-    pub fn of(graph: &Graph, subject: &Subject, requests: Requests<'_>) -> Self {
+    pub fn of(graph: &Graph, subject: &TileableGraph, requests: Requests<'_>) -> Self {
         Self {
             graph: graph.clone(),
             known: subject.known.clone(),

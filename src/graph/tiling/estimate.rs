@@ -8,7 +8,7 @@ use crate::graph::live_bytes::{ValueId, peaks_of_part};
 use crate::graph::{BufferIndex, TensorId};
 use crate::placement::{BlockId, Bytes, Step};
 
-use super::facts::Facts;
+use super::facts::DraftFacts;
 use super::operations::{Need, TileKind, tiled};
 use super::region::Region;
 use super::slices::count;
@@ -32,7 +32,7 @@ impl Live {
 }
 
 /// Returns the live bytes of the buffer that holds all of a region's results; `None` if they are in several.
-pub fn live(facts: &Facts<'_>, region: &Region) -> Option<Live> {
+pub fn live(facts: &DraftFacts<'_>, region: &Region) -> Option<Live> {
     let (buffer, steps) = (buffer_of(facts, region)?, region.steps(facts)?);
     let mut fixed = facts.profiles[buffer as usize].overlapping(steps);
     for block in blocks_of(facts, region) {
@@ -49,7 +49,7 @@ pub fn live(facts: &Facts<'_>, region: &Region) -> Option<Live> {
 }
 
 /// Returns the blocks of members, each once.
-fn blocks_of(facts: &Facts<'_>, region: &Region) -> Vec<BlockId> {
+fn blocks_of(facts: &DraftFacts<'_>, region: &Region) -> Vec<BlockId> {
     let members = region.members.iter();
     let mut blocks: Vec<BlockId> =
         members.filter_map(|member| Some(facts.ranges.allocations[member.tensor as usize]?.block)).collect();
@@ -58,7 +58,7 @@ fn blocks_of(facts: &Facts<'_>, region: &Region) -> Vec<BlockId> {
     blocks
 }
 
-fn buffer_of(facts: &Facts<'_>, region: &Region) -> Option<BufferIndex> {
+fn buffer_of(facts: &DraftFacts<'_>, region: &Region) -> Option<BufferIndex> {
     let buffers = region.members.iter().filter_map(|member| facts.ranges.allocations[member.tensor as usize]);
     let mut buffers = buffers.map(|allocation| allocation.buffer);
     let first = buffers.next()?;
@@ -66,13 +66,13 @@ fn buffer_of(facts: &Facts<'_>, region: &Region) -> Option<BufferIndex> {
 }
 
 /// Returns `true` if members read a tensor that is none, or a view of it.
-fn is_read(facts: &Facts<'_>, region: &Region, id: TensorId) -> bool {
+fn is_read(facts: &DraftFacts<'_>, region: &Region, id: TensorId) -> bool {
     let graph = &facts.draft.graph;
     region.members.iter().any(|member| graph.sources(member.tensor).iter().any(|&source| graph.root(source) == id))
 }
 
 /// Returns the most live bytes of internal tensors while nothing but the region runs.
-fn divided(facts: &Facts<'_>, region: &Region, buffer: BufferIndex) -> Bytes {
+fn divided(facts: &DraftFacts<'_>, region: &Region, buffer: BufferIndex) -> Bytes {
     let steps: Vec<Step> = region.members.iter().filter_map(|member| facts.steps[member.tensor as usize]).collect();
     let internal = region.internal.iter().filter_map(|&tensor| facts.model().value_of[tensor as usize]);
     peaks_of_part(facts.model(), &internal.collect::<Vec<ValueId>>(), &steps)[buffer as usize]
@@ -91,7 +91,7 @@ const CONVERT_BYTE: u64 = 100;
 const ELEMENTS_PER_THREAD: u64 = 256;
 
 /// Returns the time in picoseconds that one more tile of a region takes.
-pub fn cost_of_tile(facts: &Facts<'_>, region: &Region) -> u64 {
+pub fn cost_of_tile(facts: &DraftFacts<'_>, region: &Region) -> u64 {
     let draft = facts.draft;
     let mut time = 0u64;
     for member in &region.members {
@@ -112,7 +112,7 @@ pub fn cost_of_tile(facts: &Facts<'_>, region: &Region) -> u64 {
 }
 
 /// Returns the fewest units of a tile that keep `threads` threads busy in each node.
-pub fn fewest_units(facts: &Facts<'_>, region: &Region, units: i64, threads: u32) -> i64 {
+pub fn fewest_units(facts: &DraftFacts<'_>, region: &Region, units: i64, threads: u32) -> i64 {
     let mut fewest = 1;
     let threads = u64::from(threads.max(1));
     for member in &region.members {

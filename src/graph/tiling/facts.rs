@@ -14,7 +14,7 @@ use super::draft::{Draft, Role};
 use super::operations::TileKind;
 
 /// Facts about a draft before it is tiled further.
-pub struct Facts<'a> {
+pub struct DraftFacts<'a> {
     pub draft: &'a Draft,
     buffers: &'a [BufferSpec],
     /// The live ranges, whose blocks are in `problems`.
@@ -38,7 +38,7 @@ pub struct Facts<'a> {
     pub fixed: Vec<bool>,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> DraftFacts<'a> {
     /// Finds the facts. `None` when sizes overflow.
     pub fn of(draft: &'a Draft, buffers: &'a [BufferSpec], sizes: &mut dyn Sizes) -> Option<Self> {
         let graph = &draft.graph;

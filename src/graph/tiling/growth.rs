@@ -2,7 +2,7 @@
 
 use crate::graph::TensorId;
 
-use super::facts::Facts;
+use super::facts::DraftFacts;
 use super::operations::{Need, tiled};
 use super::region::{Member, Region};
 use super::views::dimension_of_view;
@@ -13,12 +13,12 @@ const MOST_MEMBERS: usize = 64;
 impl Region {
     /// Returns the region of a tensor that is to be small, and of all nodes that read it. `None` if one of them cannot be
     /// tiled along that dimension.
-    pub fn around(facts: &Facts<'_>, seed: TensorId, dimension: usize) -> Option<Self> {
+    pub fn around(facts: &DraftFacts<'_>, seed: TensorId, dimension: usize) -> Option<Self> {
         Self::default().with_internal(facts, seed, dimension)
     }
 
     /// Returns the region in which a tensor is small too: an output of it, or a source that is tiled along `dimension`.
-    pub fn with_internal(&self, facts: &Facts<'_>, tensor: TensorId, dimension: usize) -> Option<Self> {
+    pub fn with_internal(&self, facts: &DraftFacts<'_>, tensor: TensorId, dimension: usize) -> Option<Self> {
         let mut region = self.clone();
         if !facts.may_be_internal(tensor) || region.is_internal(tensor) {
             return None;
@@ -47,7 +47,7 @@ impl Region {
     }
 
     /// Adds a member, or returns `None` if it is one with another dimension.
-    fn add(&mut self, facts: &Facts<'_>, tensor: TensorId, dimension: usize) -> Option<()> {
+    fn add(&mut self, facts: &DraftFacts<'_>, tensor: TensorId, dimension: usize) -> Option<()> {
         if let Some(member) = self.member(tensor) {
             return (member.dimension == dimension).then_some(());
         }
@@ -57,7 +57,7 @@ impl Region {
     }
 
     /// Adds a node that reads `read`, tiled along the first dimension that needs no more of it than its tile.
-    fn add_user(&mut self, facts: &Facts<'_>, user: TensorId, read: TensorId) -> Option<()> {
+    fn add_user(&mut self, facts: &DraftFacts<'_>, user: TensorId, read: TensorId) -> Option<()> {
         let (graph, kind) = (&facts.draft.graph, facts.draft.known[user as usize].kind);
         let of = *self.member(read)?;
         if self.member(user).is_some() {
@@ -81,7 +81,7 @@ impl Region {
     /// Returns the dimension of a view of `read`, which is `root` or a view of it.
     fn dimension_of_view(
         &self,
-        facts: &Facts<'_>,
+        facts: &DraftFacts<'_>,
         view: TensorId,
         [root, read]: [TensorId; 2],
         dimension: usize,
@@ -95,7 +95,7 @@ impl Region {
 
     /// Returns the tensors by which the region can grow, each with its dimension: outputs, and the tensors outside that
     /// tiles need only ranges of. The largest comes first.
-    pub fn neighbours(&self, facts: &Facts<'_>) -> Vec<(TensorId, usize)> {
+    pub fn neighbours(&self, facts: &DraftFacts<'_>) -> Vec<(TensorId, usize)> {
         let graph = &facts.draft.graph;
         let mut found: Vec<(TensorId, usize)> =
             self.outputs(facts).map(|member| (member.tensor, member.dimension)).collect();
@@ -121,7 +121,7 @@ impl Region {
     }
 
     /// Returns the owner of the memory of a source, and its dimension that is tiled if `dimension` of the source is.
-    fn producer(&self, facts: &Facts<'_>, source: TensorId, dimension: usize) -> Option<(TensorId, usize)> {
+    fn producer(&self, facts: &DraftFacts<'_>, source: TensorId, dimension: usize) -> Option<(TensorId, usize)> {
         let graph = &facts.draft.graph;
         let Some(view) = graph.tensor(source).view else { return Some((source, dimension)) };
         let layout = graph.layout(view.root);
@@ -132,7 +132,7 @@ impl Region {
     }
 
     /// Returns the dimension of a view that is tiled if `dimension` of its owner is.
-    fn follow(&self, facts: &Facts<'_>, root: TensorId, dimension: usize, view: TensorId) -> Option<usize> {
+    fn follow(&self, facts: &DraftFacts<'_>, root: TensorId, dimension: usize, view: TensorId) -> Option<usize> {
         let parent = *facts.draft.graph.sources(view).first()?;
         let dimension = if parent == root { dimension } else { self.follow(facts, root, dimension, parent)? };
         self.dimension_of_view(facts, view, [root, parent], dimension)

@@ -46,7 +46,7 @@ mod pass;
 mod tests;
 
 pub use detach::detached;
-pub use draft::Subject;
+pub use draft::TileableGraph;
 pub use draft::{Draft, Known, Origin, Role, TileNumber};
 pub use operations::{TileKind, Window};
 pub use pass::{TiledGraph, TilingEffort, TilingLimits, tile};

@@ -6,8 +6,8 @@ use crate::graph::{
 };
 use crate::placement::Bytes;
 
-use super::draft::{Draft, Subject};
-use super::facts::Facts;
+use super::draft::{Draft, TileableGraph};
+use super::facts::DraftFacts;
 use super::search::{Found, Goal, Search, TiledTensor};
 
 /// Work limit of the search: how many nodes are looked at. A million takes some tenths of a second.
@@ -90,7 +90,7 @@ const MOST_NODES: usize = 8192;
 /// # Errors
 /// [`NotChanged`].
 pub fn tile(
-    subject: &Subject,
+    subject: &TileableGraph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut dyn Sizes,
@@ -115,7 +115,7 @@ pub fn tile(
         None => given.clone(),
     };
     let draft = detached.draft.clone();
-    let facts = Facts::of(&draft, buffers, &mut sizes).ok_or(TOO_LARGE)?;
+    let facts = DraftFacts::of(&draft, buffers, &mut sizes).ok_or(TOO_LARGE)?;
     let least = vec![0; buffers.len()];
     let search = Search { buffers, sizes: &mut sizes, threads: limits.threads, left: limits.effort.0, least };
     let mut pass = Pass { facts: &facts, buffers, limits, progress: Progress::new(progress), search, given, detached };
@@ -127,7 +127,7 @@ pub fn tile(
 
 struct Pass<'a> {
     /// Those of the graph that is tiled.
-    facts: &'a Facts<'a>,
+    facts: &'a DraftFacts<'a>,
     buffers: &'a [BufferSpec],
     limits: TilingLimits,
     progress: Progress<'a>,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::graph::{Layout, TensorId};
 use crate::placement::Step;
 
-use super::facts::Facts;
+use super::facts::DraftFacts;
 use super::operations::{Need, NodeTiling, tiled};
 use super::slices::{is_packed, slice};
 
@@ -74,21 +74,21 @@ impl Region {
     }
 
     /// Returns the members that stay whole: what computes a result that others read too.
-    pub fn outputs<'r>(&'r self, facts: &'r Facts<'_>) -> impl Iterator<Item = &'r Member> {
+    pub fn outputs<'r>(&'r self, facts: &'r DraftFacts<'_>) -> impl Iterator<Item = &'r Member> {
         let is_view = |tensor: TensorId| facts.draft.known[tensor as usize].kind.is_view();
         let is_output = move |tensor: TensorId| !is_view(tensor) && !self.is_internal(tensor);
         self.members.iter().filter(move |member| is_output(member.tensor))
     }
 
     /// Returns the steps from the first to the last member; `None` if one is not computed.
-    pub fn steps(&self, facts: &Facts<'_>) -> Option<Range<Step>> {
+    pub fn steps(&self, facts: &DraftFacts<'_>) -> Option<Range<Step>> {
         let step = |member: &Member| facts.steps[member.tensor as usize];
         // Members are in the order of their steps.
         Some(step(self.members.first()?)?..step(self.members.last()?)? + 1)
     }
 
     /// Returns how finely the region can be tiled; `None` if it cannot.
-    pub fn grid(&self, facts: &Facts<'_>) -> Option<Grid> {
+    pub fn grid(&self, facts: &DraftFacts<'_>) -> Option<Grid> {
         let units = self.members.iter().fold(0, |units, member| gcd(units, member.extent));
         let mut grid = Grid { units, multiple: 1, fewest: 1 };
         if !self.internal.iter().all(|&tensor| self.holds_all_users(facts, tensor)) {
@@ -119,21 +119,21 @@ impl Region {
     }
 
     /// Returns `true` if the nodes that read an internal tensor are all members, and its views too.
-    fn holds_all_users(&self, facts: &Facts<'_>, tensor: TensorId) -> bool {
+    fn holds_all_users(&self, facts: &DraftFacts<'_>, tensor: TensorId) -> bool {
         let views = facts.views.of(tensor);
         let users = views.iter().chain([&tensor]).flat_map(|&id| facts.users.of(id));
         views.iter().chain(users).all(|&id| self.member(id).is_some())
     }
 
     /// Returns `true` if the tiles of an output may write views of it.
-    fn may_stay_whole(facts: &Facts<'_>, member: &Member, tiled: &NodeTiling) -> bool {
+    fn may_stay_whole(facts: &DraftFacts<'_>, member: &Member, tiled: &NodeTiling) -> bool {
         let layout = facts.draft.graph.layout(member.tensor);
         facts.may_be_output(member.tensor) && (tiled.strided_result || is_packed_alike(layout, member.dimension))
     }
 
     /// Returns `true` if the tiles of a member have gaps exactly where the whole has some. Tiles of internal tensors
     /// have none; those of outputs are views; the facts about views with gaps do not suffice.
-    fn has_gaps_as_whole(&self, facts: &Facts<'_>, member: &Member) -> bool {
+    fn has_gaps_as_whole(&self, facts: &DraftFacts<'_>, member: &Member) -> bool {
         let layout = facts.draft.graph.layout(member.tensor);
         let is_view = facts.draft.known[member.tensor as usize].kind.is_view();
         let is_output = !is_view && !self.is_internal(member.tensor);
@@ -143,7 +143,7 @@ impl Region {
     /// Returns the units with which the ranges of this source are whole elements; `None` if it cannot be tiled so.
     fn units_of_source(
         &self,
-        facts: &Facts<'_>,
+        facts: &DraftFacts<'_>,
         member: &Member,
         (slot, need): (usize, Need),
         tiled: &NodeTiling,
@@ -190,7 +190,7 @@ pub struct Place {
 
 impl Place {
     /// Returns the place of a region. `None` if a node must run between its nodes.
-    pub fn of(facts: &Facts<'_>, region: &Region) -> Option<Self> {
+    pub fn of(facts: &DraftFacts<'_>, region: &Region) -> Option<Self> {
         let steps = region.members.iter().map(|member| facts.steps[member.tensor as usize]);
         let steps: Vec<Step> = steps.collect::<Option<_>>()?;
         let (first, last) = (*steps.first()?, *steps.last()?);

@@ -4,7 +4,7 @@ use crate::graph::TensorId;
 use crate::placement::Step;
 
 use super::draft::Draft;
-use super::facts::Facts;
+use super::facts::DraftFacts;
 use super::region::{Grid, Place, Region};
 use super::tiles::{Added, Tile, Tiling};
 
@@ -26,7 +26,7 @@ impl RegionTiling {
 }
 
 /// Returns the draft with regions tiled whose places are apart; `None` if a tile cannot be made.
-pub fn rewrite(facts: &Facts<'_>, tilings: &[RegionTiling]) -> Option<Draft> {
+pub fn rewrite(facts: &DraftFacts<'_>, tilings: &[RegionTiling]) -> Option<Draft> {
     let mut tilings: Vec<&RegionTiling> = tilings.iter().collect();
     tilings.sort_by_key(|tiled| tiled.place.steps.start);
     let mut tiling = Tiling::of(facts.draft);
@@ -40,13 +40,13 @@ pub fn rewrite(facts: &Facts<'_>, tilings: &[RegionTiling]) -> Option<Draft> {
     Some(tiling.finish())
 }
 
-fn keep(facts: &Facts<'_>, tiling: &mut Tiling<'_>, steps: impl IntoIterator<Item = Step>) {
+fn keep(facts: &DraftFacts<'_>, tiling: &mut Tiling<'_>, steps: impl IntoIterator<Item = Step>) {
     for step in steps {
         tiling.list(facts.draft.graph.nodes()[step as usize], facts.draft.node_buffers[step as usize]);
     }
 }
 
-fn add_tiled(facts: &Facts<'_>, tiling: &mut Tiling<'_>, tiled: &RegionTiling) -> Option<()> {
+fn add_tiled(facts: &DraftFacts<'_>, tiling: &mut Tiling<'_>, tiled: &RegionTiling) -> Option<()> {
     keep(facts, tiling, tiled.place.before.iter().copied());
     let buffer = |node: TensorId| facts.steps[node as usize].map_or(0, |step| facts.draft.node_buffers[step as usize]);
     let outputs: Vec<TensorId> = tiled.region.outputs(facts).map(|member| member.tensor).collect();

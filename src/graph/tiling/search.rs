@@ -5,7 +5,7 @@ use crate::placement::{Bytes, Step};
 
 use super::candidates::{Aim, Candidate, best};
 use super::draft::Draft;
-use super::facts::Facts;
+use super::facts::DraftFacts;
 use super::rewrite::{RegionTiling, rewrite};
 
 /// How often the graph is tiled again for one target: tiles of tiles may be tiled.
@@ -58,12 +58,12 @@ pub struct Search<'a> {
 
 impl Search<'_> {
     /// Tiles a graph until its live bytes are within the goal, or nothing lowers them. `None` when sizes overflow.
-    pub fn tiling_for(&mut self, given: &Facts<'_>, goal: Goal) -> Option<Found> {
+    pub fn tiling_for(&mut self, given: &DraftFacts<'_>, goal: Goal) -> Option<Found> {
         let mut found = Found { draft: None, peak: given.peak(), is_misled: false, tilings: Vec::new() };
         let mut least = self.least.clone();
         for round in 0..=ROUNDS {
             let own = match &found.draft {
-                Some(draft) => Some(Facts::of(draft, self.buffers, self.sizes)?),
+                Some(draft) => Some(DraftFacts::of(draft, self.buffers, self.sizes)?),
                 None => None,
             };
             let facts = own.as_ref().unwrap_or(given);
@@ -92,7 +92,7 @@ impl Search<'_> {
     }
 
     /// Returns tilings, apart from each other, that lower the steps above the target; none if a step cannot be lowered.
-    fn tilings_for(&mut self, facts: &Facts<'_>, target: Bytes, is_given: bool) -> Vec<RegionTiling> {
+    fn tilings_for(&mut self, facts: &DraftFacts<'_>, target: Bytes, is_given: bool) -> Vec<RegionTiling> {
         let mut tilings = Vec::new();
         for (buffer, limit) in limits(facts, target) {
             if is_given && self.least[buffer as usize] > limit {
@@ -110,7 +110,7 @@ impl Search<'_> {
 
     /// Returns tilings, apart from each other, that lower the steps above the least live bytes, by buffer. These are
     /// raised to those of steps that cannot be lowered.
-    fn fewest_tilings(&mut self, facts: &Facts<'_>, least: &mut [Bytes]) -> Vec<RegionTiling> {
+    fn fewest_tilings(&mut self, facts: &DraftFacts<'_>, least: &mut [Bytes]) -> Vec<RegionTiling> {
         let mut tilings = Vec::new();
         for (buffer, least) in (0..).zip(least) {
             let known = tilings.len();
@@ -128,7 +128,7 @@ impl Search<'_> {
     /// Adds tilings that lower the steps above `limit` in a buffer, apart from each other.
     fn add_tilings(
         &mut self,
-        facts: &Facts<'_>,
+        facts: &DraftFacts<'_>,
         (buffer, limit): (BufferIndex, Bytes),
         tilings: &mut Vec<RegionTiling>,
     ) -> Result<(), Stuck> {
@@ -178,12 +178,12 @@ fn cover(covered: &mut [bool], tiled: &RegionTiling) {
 }
 
 /// Returns, by buffer, the live bytes that leave all buffers together within the target.
-fn limits(facts: &Facts<'_>, target: Bytes) -> Vec<(BufferIndex, Bytes)> {
+fn limits(facts: &DraftFacts<'_>, target: Bytes) -> Vec<(BufferIndex, Bytes)> {
     let sum = facts.peak();
     (0..).zip(facts.peaks()).map(|(buffer, peak)| (buffer, target.saturating_sub(sum - peak))).collect()
 }
 
-fn made(facts: &Facts<'_>, tiled: &RegionTiling) -> TiledTensor {
+fn made(facts: &DraftFacts<'_>, tiled: &RegionTiling) -> TiledTensor {
     let largest =
         tiled.region.internal.iter().copied().max_by_key(|&id| (facts.model().size(id), std::cmp::Reverse(id)));
     let tensor = largest.unwrap_or_default();

@@ -4,7 +4,7 @@
 use crate::ggml::allocator::cache::{Entry, Served};
 use crate::ggml::extensions::tiling::nodes_needed;
 use crate::ggml::retention::RetainedAt;
-use crate::graph::tiling::{Subject, TiledGraph, TilingLimits, tile};
+use crate::graph::tiling::{TileableGraph, TiledGraph, TilingLimits, tile};
 use crate::graph::{BufferSpec, NotChanged, Requests, Sizes};
 use crate::placement::Bytes;
 
@@ -17,7 +17,7 @@ const BISECTIONS: u32 = 8;
 /// # Errors
 /// [`NotChanged`].
 pub fn search(
-    subject: &Subject,
+    subject: &TileableGraph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut dyn Sizes,
@@ -52,7 +52,7 @@ const BYTES_OF_TENSOR: usize = 256;
 #[derive(Debug)]
 pub struct KnownTiling {
     /// The graph as given.
-    pub subject: Subject,
+    pub subject: TileableGraph,
     /// The tensors that it retains.
     pub retained: Vec<RetainedAt>,
     /// The nodes that it has room for.

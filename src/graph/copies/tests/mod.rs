@@ -4,7 +4,7 @@ mod element_order;
 mod moves;
 mod reasons;
 
-use crate::graph::copies::{CopyTarget, Facts, Found, Freedom, Known, Reason, Storage, find};
+use crate::graph::copies::{CopyFacts, CopyTarget, Found, Freedom, Known, Reason, Storage, find};
 use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{Flags, GraphEdit, InPlace, Layout, Op, Slots, Strides, TensorId, View};
 use crate::placement::Bytes;
@@ -128,7 +128,7 @@ impl Scene {
 
     fn find(&self) -> Found {
         let same_memory: Vec<TensorId> = (0..).take(self.known.len()).collect();
-        let facts = Facts {
+        let facts = CopyFacts {
             tensors: &self.known,
             same_memory: &same_memory,
             target: self.target,

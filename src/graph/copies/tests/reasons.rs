@@ -288,7 +288,7 @@ fn graph_that_lists_a_tensor_twice_stays_as_it_is() {
     let mut graph = scene.sketch.graph();
     graph.list_nodes([product]);
     let same_memory: Vec<TensorId> = (0..).take(scene.known.len()).collect();
-    let facts = Facts {
+    let facts = CopyFacts {
         tensors: &scene.known,
         same_memory: &same_memory,
         target: CopyTarget::Cpu,

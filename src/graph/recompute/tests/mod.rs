@@ -12,7 +12,7 @@ use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{BufferIndex, NotChanged, Requests, Rules, TensorId};
 use crate::placement::Bytes;
 
-use super::{Recomputation, RecomputeEffort, Subject, recompute};
+use super::{Recomputation, RecomputeEffort, TrainingGraph, recompute};
 
 /// The rules that estimates are exact for.
 const RULES: Rules = Rules { concat: false, unread_inputs: false, inactive: false, ..Rules::ALL };
@@ -53,7 +53,7 @@ impl Case {
         let graph = self.sketch.graph();
         let Self { same_memory, work, kept, .. } = self;
         let (buffers, requests) = (self.sketch.buffers_with(rules), Requests { leafs: &leafs, nodes: &nodes });
-        let subject = Subject { graph: &graph, buffers: &buffers, requests, same_memory, work, kept };
+        let subject = TrainingGraph { graph: &graph, buffers: &buffers, requests, same_memory, work, kept };
         let mut sizes = |id: TensorId, _: BufferIndex| self.sketch.drafts[id as usize].size;
         let effort = RecomputeEffort(effort);
         recompute(subject, &mut sizes, budget, effort, progress)

@@ -8,7 +8,7 @@ use crate::graph::{
 use crate::placement::{Bytes, validate};
 use crate::testing::Random;
 
-use super::super::{Known, Subject, TileKind, TiledGraph, TilingEffort, TilingLimits, tile};
+use super::super::{Known, TileKind, TileableGraph, TiledGraph, TilingEffort, TilingLimits, tile};
 
 /// Bytes of an element.
 pub const ELEMENT: Bytes = 4;
@@ -148,7 +148,7 @@ impl Case {
     ) -> Result<TiledGraph, NotChanged> {
         let (leafs, nodes) = self.requests();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let subject = Subject { graph: self.sketch.graph(), detached: None, known: self.known() };
+        let subject = TileableGraph { graph: self.sketch.graph(), detached: None, known: self.known() };
         let mut sizes = |id: TensorId, _: BufferIndex| self.sketch.drafts[id as usize].size;
         tile(&subject, &self.buffers(rules), requests, &mut sizes, limits, progress)
     }

@@ -1,7 +1,7 @@
 //! Removes copies.
 
 use crate::graph::Effect;
-use crate::graph::copies::{CopyTarget, Facts, Found, Freedom, Known, Storage, find};
+use crate::graph::copies::{CopyFacts, CopyTarget, Found, Freedom, Known, Storage, find};
 use crate::graph::{CopyKind, Flags, GraphEdit, Layout, Op, Rules, Strides, Tensor, TensorId, View};
 use crate::placement::{Bytes, Step};
 
@@ -103,7 +103,7 @@ fn removable(case: &Case<'_>, freedom: Freedom) -> Found {
         }
     };
     let tensors: Vec<Known> = (0..).zip(graph.tensors()).map(known).collect();
-    let facts = Facts {
+    let facts = CopyFacts {
         tensors: &tensors,
         same_memory: case.planned.same_memory,
         target: match case.planned.buffers.len() {
