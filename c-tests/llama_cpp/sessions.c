@@ -3,7 +3,8 @@
 //
 // A decoder: prompts of 1 to 512 tokens with single tokens between them, several sequences at once, embeddings on and
 // off, states that are saved and restored, contexts that are shifted. An encoder: batches of 1 to 512 tokens, several
-// sequences at once. Tokens are random where they are not the most likely ones.
+// sequences at once. Tokens are random where they are not the most likely ones. A model with a projector: images with
+// tokens between them.
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -12,6 +13,9 @@
 #include "sessions/servers.h"
 #include "sessions/speculative.h"
 #include "sessions/turns.h"
+#ifdef HAS_PROJECTORS
+#include "sessions/images.h"
+#endif
 
 #include "log_errors.h"
 #include "options.h"
@@ -41,6 +45,7 @@ static const char usage[] =
     "  --contexts N     that many contexts at the same time, each does all  (default 1)\n"
     "  --turns on|off   they take turns on one thread, after each batch     (default off)\n"
     "  --other MODEL    the model of every other context\n"
+    "  --projector FILE makes embeddings of images for the model, which takes turns with it, and nothing else is done\n"
     "  --speculate N    the other context drafts N tokens at a time for the first one, and nothing else is done (default 0)\n"
     "  --help           this text\n";
 
@@ -56,14 +61,23 @@ static FILE * open_output(const struct settings * settings, long long number) {
     return file;
 }
 
+// Versions of llama.cpp with libmtmd are compiled with HAS_PROJECTORS.
+#ifndef HAS_PROJECTORS
+static void run_with_images(struct session * session) {
+    (void) session;
+    fail("libmtmd is not there");
+}
+#endif
+
 static void run_session(struct session * session) {
     if (session->context == NULL) {
         session->context = new_context(session);
     }
     session->batch = llama_batch_init(MOST_TOKENS, 0, 1);
     for (long long i = 0; i < session->settings->repeat; i++) {
-        // Only what decodes remembers anything.
-        if (llama_get_memory(session->context) == NULL) {
+        if (session->settings->projector_path != NULL) {
+            run_with_images(session);
+        } else if (llama_get_memory(session->context) == NULL) { // only what decodes remembers anything
             run_encoder(session);
         } else {
             run_decoder(session);
@@ -209,6 +223,7 @@ int main(int argc, char ** argv) {
     const struct option_spec options[] = {
         { "--output",  NULL,              0, 0,       &settings.output },
         { "--other",   NULL,              0, 0,       &settings.other_path },
+        { "--projector", NULL,            0, 0,       &settings.projector_path },
         { "--turns",   NULL,              0, 0,       &settings.turns },
         { "--flash",   NULL,              0, 0,       &settings.flash },
         { "--cache",   NULL,              0, 0,       &settings.cache },

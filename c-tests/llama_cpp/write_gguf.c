@@ -2,10 +2,7 @@
 // so that a real llama.cpp graph can be run without downloading a model.
 
 #include "options.h"
-#include "random_weights.h"
-
-#include "ggml.h"
-#include "gguf.h"
+#include "random_model.h"
 
 #define PROGRAM "write_gguf"
 
@@ -78,23 +75,9 @@ static void set_metadata(struct gguf_context * gguf, const struct model_shape * 
     gguf_set_val_str(gguf, "tokenizer.ggml.model", "no_vocab");
 }
 
-static void add_tensor(struct gguf_context * gguf, struct ggml_tensor * tensor, const char * name) {
-    ggml_set_name(tensor, name);
-    gguf_add_tensor(gguf, tensor);
-}
-
-static void add_matrix(struct gguf_context * gguf, struct ggml_context * ctx, const char * name,
-                       int64_t inputs, int64_t outputs) {
-    add_tensor(gguf, ggml_new_tensor_2d(ctx, GGML_TYPE_F16, inputs, outputs), name);
-}
-
 static void add_matrices(struct gguf_context * gguf, struct ggml_context * ctx, const char * name,
                          int64_t inputs, int64_t outputs, int64_t count) {
     add_tensor(gguf, ggml_new_tensor_3d(ctx, GGML_TYPE_F16, inputs, outputs, count), name);
-}
-
-static void add_norm(struct gguf_context * gguf, struct ggml_context * ctx, const char * name, int64_t width) {
-    add_tensor(gguf, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, width), name);
 }
 
 struct matrix {
@@ -123,7 +106,7 @@ static void add_layer(struct gguf_context * gguf, struct ggml_context * ctx,
 
     for (size_t i = 0; i < sizeof(norms) / sizeof(norms[0]); i++) {
         snprintf(name, sizeof(name), "blk.%d.%s.weight", layer, norms[i]);
-        add_norm(gguf, ctx, name, shape->width);
+        add_vector(gguf, ctx, name, shape->width);
     }
     if (experts) {
         snprintf(name, sizeof(name), "blk.%d.ffn_gate_inp.weight", layer);
@@ -144,60 +127,18 @@ static bool add_tensors(struct gguf_context * gguf, const struct model_shape * s
     const size_t tensors_per_layer = 10;
     const size_t model_tensors     = 3;
     const size_t tensors           = (size_t) shape->layers * tensors_per_layer + model_tensors;
-    const struct ggml_init_params params = {
-        .mem_size   = tensors * ggml_tensor_overhead(),
-        .mem_buffer = NULL,
-        .no_alloc   = true,  // only the descriptions; the weights are streamed to the file
-    };
-    struct ggml_context * ctx = ggml_init(params);
+    struct ggml_context * ctx = new_descriptions(tensors);
     if (ctx == NULL) {
-        fprintf(stderr, PROGRAM ": out of memory\n");
         return false;
     }
     add_matrix(gguf, ctx, "token_embd.weight", shape->width, shape->vocab);
-    add_norm(gguf, ctx, "output_norm.weight", shape->width);
+    add_vector(gguf, ctx, "output_norm.weight", shape->width);
     add_matrix(gguf, ctx, "output.weight", shape->width, shape->vocab);
     for (int layer = 0; layer < shape->layers; layer++) {
         add_layer(gguf, ctx, shape, layer);
     }
-    ggml_free(ctx);  // gguf keeps its own copy of each description
+    ggml_free(ctx);
     return true;
-}
-
-static bool write_model_to(const char * path, const struct gguf_context * gguf, uint64_t seed) {
-    FILE * file = fopen(path, "wb");
-    if (file == NULL) {
-        fprintf(stderr, PROGRAM ": cannot create %s: %s\n", path, strerror(errno));
-        return false;
-    }
-    errno = 0;
-    bool written = gguf_write_to_file_ptr(gguf, file, /*only_meta =*/ true) && write_random_weights(file, gguf, seed);
-    written = fclose(file) == 0 && written;
-    if (!written) {
-        fprintf(stderr, PROGRAM ": cannot write %s: %s\n", path, strerror(errno));
-        remove(path);
-    }
-    return written;
-}
-
-// The model appears under its own name only when it is complete.
-static bool write_model(const char * path, const struct gguf_context * gguf, uint64_t seed) {
-    const size_t size = strlen(path) + sizeof(".tmp");
-    char * partial = malloc(size);
-    if (partial == NULL) {
-        fprintf(stderr, PROGRAM ": out of memory\n");
-        return false;
-    }
-    snprintf(partial, size, "%s.tmp", path);
-
-    bool written = write_model_to(partial, gguf, seed);
-    if (written && rename(partial, path) != 0) {
-        fprintf(stderr, PROGRAM ": cannot rename %s to %s: %s\n", partial, path, strerror(errno));
-        remove(partial);
-        written = false;
-    }
-    free(partial);
-    return written;
 }
 
 int main(int argc, char ** argv) {

@@ -44,6 +44,7 @@ struct settings {
     const char * time;
     const char * turns;
     long long    speculate;
+    const char * projector_path; // of images, or NULL
 };
 
 struct session {

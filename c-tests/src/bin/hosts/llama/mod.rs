@@ -46,6 +46,9 @@ pub const SETTINGS: [&str; 6] = [
     "LLAMA_OPENSSL=OFF",
 ];
 
+/// What makes embeddings of images, libmtmd, is built too.
+const WITH_PROJECTORS: &str = "LLAMA_BUILD_MTMD=ON";
+
 /// How each model is used: with and without flash attention, with caches of both kinds.
 pub const USES: [(&str, &str); 2] =
     [("flash attention", "--flash on --cache streams"), ("no flash attention", "--flash off --cache unified")];
@@ -101,8 +104,8 @@ const LARGE_CACHES: [LargeCaches; 4] = [
 ];
 
 /// Contexts that take turns: two of a model, and of two models, where the other one is `llama`, which drafts for the first one, or
-/// for itself, so that all is kept.
-const IN_TURNS: [(&str, &str, &str); 6] = [
+/// for itself, so that all is kept. Last, a model and a projector that makes embeddings of images for it.
+const IN_TURNS: [(&str, &str, &str); 9] = [
     ("llama", "3 contexts in turns", "--flash on --cache streams --contexts 3 --turns on"),
     ("qwen3moe", "in turns with llama", "--flash off --cache unified --contexts 2 --turns on --other {llama}"),
     ("gemma3", "in turns with llama", "--flash on --cache streams --contexts 2 --turns on --other {llama}"),
@@ -113,12 +116,24 @@ const IN_TURNS: [(&str, &str, &str); 6] = [
         "--flash on --cache unified --contexts 2 --speculate 4 --other {llama}",
     ),
     ("llama", "speculative in turns with itself", "--flash on --cache unified --contexts 2 --speculate 4"),
+    ("llama", "in turns with a projector", "--flash on --cache streams --projector {projector}"),
+    ("llama", "in turns with a projector, no flash attention", "--flash off --cache streams --projector {projector}"),
+    (
+        "llama",
+        "2 contexts in turns with projectors",
+        "--flash on --cache unified --contexts 2 --turns on --projector {projector}",
+    ),
 ];
 
 impl LlamaHost {
     /// Returns `true` if it counts how often its scheduler has to reserve memory again for a graph.
     fn counts_reallocations(&self) -> bool {
         self.package == Package::LlamaCpp4
+    }
+
+    /// Returns `true` if its libmtmd is used: that of one version is enough.
+    fn has_projectors(&self) -> bool {
+        self.package == Package::LlamaCpp
     }
 
     fn folder(&self) -> PathBuf {
@@ -133,8 +148,11 @@ impl LlamaHost {
         check(self.name, NEEDED)?;
         let (sources, folder) = (self.package.sources()?, self.folder());
         let host = self.name;
-        let build =
-            CmakeBuild { host, sources: &sources, folder: &folder, settings: &SETTINGS, target: "llama", inputs: &[] };
+        let mut settings = SETTINGS.to_vec();
+        settings.extend(self.has_projectors().then_some(WITH_PROJECTORS));
+        // What libmtmd needs is built before it.
+        let target = if self.has_projectors() { "mtmd" } else { "llama" };
+        let build = CmakeBuild { host, sources: &sources, folder: &folder, settings: &settings, target, inputs: &[] };
         build.build_shared_and_static(&["BUILD_SHARED_LIBS=ON", "GGML_RPC=ON"], &["BUILD_SHARED_LIBS=OFF"])
     }
 
@@ -160,19 +178,29 @@ impl LlamaHost {
                 }));
             }
         }
-        run_jobs_and_shared(self.name, &folder, &jobs, &in_turns(&programs, &folder), options)
+        if self.has_projectors() {
+            programs.write_projector(&projector(&folder))?;
+        }
+        run_jobs_and_shared(self.name, &folder, &jobs, &in_turns(self, &programs, &folder), options)
     }
 }
 
+fn projector(folder: &Path) -> PathBuf {
+    folder.join("projector.gguf")
+}
+
 /// Returns the jobs whose contexts take turns.
-fn in_turns(programs: &LlamaPrograms, folder: &Path) -> Vec<SharedJob> {
+fn in_turns(host: &LlamaHost, programs: &LlamaPrograms, folder: &Path) -> Vec<SharedJob> {
     let file = |name: &str| folder.join(name).with_extension("gguf");
     let model = |name: &str| MODELS.iter().find(|model| model.name == name);
     let jobs = [Way::Preloaded, Way::Linked].into_iter().flat_map(|way| IN_TURNS.map(|turns| (way, turns)));
     // Schedulers of devices share where the guard is preloaded.
     let jobs = jobs.filter(|(way, (_, _, arguments))| *way == Way::Preloaded || !arguments.contains("--gpus"));
+    let jobs = jobs.filter(|(_, (_, _, arguments))| host.has_projectors() || !arguments.contains("--projector"));
     jobs.filter_map(|(way, (name, used, arguments))| {
-        let arguments = arguments.replace("{llama}", &file("llama").to_string_lossy());
+        let arguments = arguments
+            .replace("{llama}", &file("llama").to_string_lossy())
+            .replace("{projector}", &projector(folder).to_string_lossy());
         let job = job(programs, model(name)?, &file(name), (used, &arguments), way);
         Some(SharedJob { job, arena: "shared", apart: Some(0) })
     })

@@ -11,6 +11,9 @@ use crate::programs::{Driver, Programs};
 /// The libraries of a static build, in the order of the linker.
 const STATIC: [&str; 4] = ["src/libllama.a", "ggml/src/libggml.a", "ggml/src/libggml-cpu.a", "ggml/src/libggml-base.a"];
 
+/// Those that come before them where [projectors](LlamaHost::has_projectors) are used.
+const PROJECTORS: [&str; 2] = ["tools/mtmd/libmtmd.a", "vendor/hash/libvendor-hash.a"];
+
 /// `llama_cpp/sessions.c` in each form, and programs on the shared libraries.
 pub struct LlamaPrograms {
     /// What uses the models.
@@ -18,6 +21,7 @@ pub struct LlamaPrograms {
     /// `llama_cpp/rpc_server.c`
     pub rpc_server: Program,
     writer: Program,
+    projector_writer: Program,
 }
 
 impl LlamaPrograms {
@@ -26,23 +30,33 @@ impl LlamaPrograms {
     /// # Errors
     /// The message of the compiler or the linker.
     pub fn build(host: &LlamaHost) -> Result<Self> {
-        let include = format!("-I{}", host.package.sources()?.join("include").display());
+        let sources = host.package.sources()?;
+        let include = |folder: &str| format!("-I{}", sources.join(folder).display());
+        let (include, projectors_include) = (include("include"), include("tools/mtmd"));
         let counts = if host.counts_reallocations() { "-DCOUNTS_REALLOCATIONS" } else { "-UCOUNTS_REALLOCATIONS" };
+        let mut flags = vec![include.as_str(), counts];
+        let (mut shared, mut archives) = (vec!["llama"], STATIC.to_vec());
+        if host.has_projectors() {
+            flags.extend(["-DHAS_PROJECTORS", &projectors_include]);
+            shared.insert(0, "mtmd");
+            archives.splice(..0, PROJECTORS);
+        }
         let driver = Driver {
             host: host.name,
             title: "llama.cpp",
             unit: "tokens",
             package: host.package,
             source: "llama_cpp/sessions.c",
-            flags: &[&include, counts],
+            flags: &flags,
             libraries: host.folder().join("build/bin"),
-            shared: &["llama"],
-            archives: STATIC.map(|archive| host.folder().join("static/build").join(archive)).to_vec(),
+            shared: &shared,
+            archives: archives.iter().map(|archive| host.folder().join("static/build").join(archive)).collect(),
         };
         Ok(Self {
             sessions: driver.build()?,
             rpc_server: driver.build_shared("rpc-server", "llama_cpp/rpc_server.c")?,
             writer: driver.build_shared("writer", "captures/llama_cpp.c")?,
+            projector_writer: driver.build_shared("projector-writer", "llama_cpp/write_projector.c")?,
         })
     }
 
@@ -55,8 +69,20 @@ impl LlamaPrograms {
         let (file, description) = (file.to_string_lossy(), description.to_string_lossy());
         let options = ["--what", "random", "--layers", model.layers, "--vocab", "1024", "--seed", "1"];
         let arguments: Vec<&str> = [&*file, "--model", &description].into_iter().chain(options).collect();
-        let outcome =
-            self.writer.run_with(&arguments, &[("LD_LIBRARY_PATH", self.sessions.libraries().as_os_str())])?;
-        if outcome.code == Some(0) { Ok(()) } else { Err(format!("{}: {}", model.name, outcome.describe())) }
+        self.run(&self.writer, &arguments).map_err(|error| format!("{}: {error}", model.name))
+    }
+
+    /// Writes a projector of images for models of 512 numbers a token, with random weights.
+    ///
+    /// # Errors
+    /// The error of the program.
+    pub fn write_projector(&self, file: &Path) -> Result<()> {
+        self.run(&self.projector_writer, &[&*file.to_string_lossy(), "--projection", "512", "--seed", "1"])
+    }
+
+    /// Runs a program on the shared libraries.
+    fn run(&self, program: &Program, arguments: &[&str]) -> Result<()> {
+        let outcome = program.run_with(arguments, &[("LD_LIBRARY_PATH", self.sessions.libraries().as_os_str())])?;
+        if outcome.code == Some(0) { Ok(()) } else { Err(outcome.describe()) }
     }
 }
