@@ -353,7 +353,7 @@ CASE(nothing_is_held) {
     ggml_gallocr_reserve_n_size(galloc, layer.graph, NULL, NULL, &size);
     CHECK(size > 0 && dummy.counts.alloc_buffer == 0, "it is measured");
     char * json = json_of(false);
-    CHECK(strstr(json, "\"devices\":[],\"buffers\":[],\"graphs\":[],\"unread\":[]}") != NULL, "%s", json);
+    CHECK(strstr(json, "\"devices\":[],\"buffers\":[],\"graphs\":[],\"unread\":[],\"turns\":[]}") != NULL, "%s", json);
     lastuse_string_free(json);
     ggml_gallocr_free(galloc);
     layer_free(&layer);

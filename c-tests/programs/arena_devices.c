@@ -36,12 +36,20 @@ struct outcome {
     size_t wrong;
 };
 
-// Contexts of 8, 32 and 128 rows in turns, some of which compute their latest graph again.
-static struct outcome in_turns(const char * setting, begin_turn_fn begin_turn, uint64_t seed) {
+static void init_backends(struct separate_backends * separate, bool is_never_reset) {
+    separate_backends_init(separate, 1);
+    for (int i = 0; i < separate->count; i++) {
+        separate->dummies[i].is_never_reset = is_never_reset;
+    }
+}
+
+// Contexts of 8, 32 and 128 rows in turns, some of which compute their latest graph again. Backends may keep something of each
+// tensor in buffers that they reset.
+static struct outcome in_turns_on(bool is_never_reset, const char * setting, begin_turn_fn begin_turn, uint64_t seed) {
     struct separate_backends separate;
     struct late_context      contexts[CONTEXTS];
     struct outcome           outcome = { 0, 0 };
-    separate_backends_init(&separate, 1);
+    init_backends(&separate, is_never_reset);
     set_arena(setting);
     for (int i = 0; i < CONTEXTS; i++) {
         late_context_init(&contexts[i], &separate, (int64_t) 8 << (2 * i));
@@ -68,16 +76,21 @@ static struct outcome in_turns(const char * setting, begin_turn_fn begin_turn, u
     }
     begin_turn(NULL);
     for (int i = 0; i < CONTEXTS; i++) {
+        lastuse_arena_turn(contexts[i].sched, NULL);
         late_context_free(&contexts[i]);
     }
     separate_backends_free(&separate);
     return outcome;
 }
 
+static struct outcome in_turns(const char * setting, begin_turn_fn begin_turn, uint64_t seed) {
+    return in_turns_on(true, setting, begin_turn, seed);
+}
+
 static size_t of_one(int64_t rows) {
     struct separate_backends separate;
     struct late_context      context;
-    separate_backends_init(&separate, 1);
+    init_backends(&separate, true);
     late_context_init(&context, &separate, rows);
     late_context_turn(&context, tell_nothing, true, 0.5f);
     size_t bytes = late_context_bytes(&context);
@@ -100,6 +113,12 @@ CASE(outputs_of_a_device_stay) {
     CHECK(outcome.wrong == 0, "%zu wrong elements", outcome.wrong);
     size_t results = (8 + 32 + 128) * CHAIN_COLUMNS * sizeof(float);
     CHECK(outcome.bytes <= of_one(128) + results, "%zu bytes", outcome.bytes);
+}
+
+CASE(buffers_that_are_reset_are_not_shared) {
+    struct outcome outcome = in_turns_on(false, "shared", tell_turn, 1);
+    CHECK(outcome.wrong == 0, "%zu wrong elements", outcome.wrong);
+    CHECK(outcome.bytes == of_one(8) + of_one(32) + of_one(128), "%zu bytes", outcome.bytes);
 }
 
 CASE(nothing_is_shared_where_no_turn_is_told) {
@@ -129,7 +148,7 @@ static void * turn_elsewhere(void * argument) {
 CASE(schedulers_move_between_threads) {
     struct separate_backends separate;
     struct late_context      contexts[2];
-    separate_backends_init(&separate, 1);
+    init_backends(&separate, true);
     set_arena("shared");
     late_context_init(&contexts[0], &separate, 16);
     late_context_init(&contexts[1], &separate, 64);
@@ -146,7 +165,7 @@ CASE(schedulers_move_between_threads) {
     late_context_free(&contexts[1]);
     late_context_turn(&contexts[0], tell_turn, true, 0.5f);
     CHECK(late_context_wrong(&contexts[0]) == 0, "wrong at the end");
-    tell_turn(NULL);
+    lastuse_arena_turn(contexts[0].sched, NULL);
     late_context_free(&contexts[0]);
     separate_backends_free(&separate);
 }
@@ -154,7 +173,7 @@ CASE(schedulers_move_between_threads) {
 // A program that waits itself, and uses allocators without a scheduler.
 CASE(allocators_of_a_device_share_an_arena) {
     struct separate_backends separate;
-    separate_backends_init(&separate, 1);
+    init_backends(&separate, true);
     struct lastuse_arena * arena = lastuse_arena_new(separate.types[0]);
     ggml_gallocr_t         all[] = { ggml_gallocr_new(separate.types[0]), ggml_gallocr_new(separate.types[0]) };
     ggml_gallocr_t         other = ggml_gallocr_new(separate.types[1]);

@@ -143,9 +143,11 @@ static ggml_backend_buffer_t type_alloc_buffer(ggml_backend_buffer_type_t type, 
     if (memory == NULL || base == NULL) {
         abort(); // the machine is out of memory: no result of this test would mean anything
     }
+    struct ggml_backend_buffer_i iface = buffer_iface;
+    iface.reset                        = dummy->is_never_reset ? NULL : buffer_reset;
     *memory = (struct dummy_memory){
         .owner = dummy,
-        .buffer = ggml_backend_buffer_init(type, buffer_iface, memory, size),
+        .buffer = ggml_backend_buffer_init(type, iface, memory, size),
         .base = base,
         .size = size,
         .imaginary = dummy->imaginary,

@@ -38,6 +38,7 @@ struct dummy_buft {
     long   allocs_left; // buffers that can still be had
     long   inits_left;  // tensors that can still be initialized
     bool   imaginary;   // buffers are address ranges without memory: for plans, not for computing
+    bool   is_never_reset; // buffers have no function for that, as most backends'
     // Bytes that `tensor` needs beyond ggml_nbytes; NULL: none. ggml aborts when an op that it does
     // not list in ggml_op_alloc_size_may_expand() needs more; leafs and MUL_MAT may.
     size_t (*extra_bytes)(const struct ggml_tensor * tensor);

@@ -37,9 +37,10 @@ void example_of_lastuse_arena_turn(struct ggml_context * ctx, ggml_backend_t bac
         lastuse_arena_turn(scheds[i], ggml_backend_sched_synchronize); // the graph of the other one has been computed
         GGML_ASSERT(ggml_backend_sched_alloc_graph(scheds[i], graph)); // ... its inputs set, computed, and its results read
     }
-    lastuse_arena_turn(NULL, NULL); // nothing is computed when they are freed
-    ggml_backend_sched_free(scheds[0]);
-    ggml_backend_sched_free(scheds[1]);
+    for (int i = 0; i < 2; i++) {
+        lastuse_arena_turn(scheds[i], NULL); // nothing is computed when it is freed
+        ggml_backend_sched_free(scheds[i]);
+    }
     lastuse_set("arena", "off");
 }
 

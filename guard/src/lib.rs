@@ -140,7 +140,7 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute(scheduler: *mut c_void
     // SAFETY: a valid scheduler, as ggml's function requires, which calls its callback too.
     unsafe { guard_scheduler(functions, scheduler) };
     // SAFETY: as above.
-    unsafe { begin_turn(functions, scheduler) };
+    unsafe { begin_turn(scheduler) };
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.sched_graph_compute)(scheduler, graph) };
     // SAFETY: `graph` is live and used by no other thread during the computation, as ggml's function requires.
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut 
     // SAFETY: a valid scheduler, as ggml's function requires, which calls its callback too.
     unsafe { guard_scheduler(functions, scheduler) };
     // SAFETY: as above.
-    unsafe { begin_turn(functions, scheduler) };
+    unsafe { begin_turn(scheduler) };
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.sched_graph_compute_async)(scheduler, graph) };
     // SAFETY: a valid scheduler.
@@ -202,7 +202,8 @@ pub unsafe extern "C" fn ggml_backend_graph_compute_async(backend: *mut c_void, 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_sched_free(scheduler: *mut c_void) {
     let functions = Functions::of_caller();
-    end_turn();
+    // SAFETY: a scheduler that no other thread uses, as ggml's function requires.
+    unsafe { end_turn(scheduler) };
     // SAFETY: the caller's arguments, forwarded.
     unsafe { (functions.sched_free)(scheduler) };
     if is_enabled() {

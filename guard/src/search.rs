@@ -68,6 +68,6 @@ fn find_in(object: &Object, name: &CStr) -> Option<*const c_void> {
         let found = Object::at(found.addr());
         found.is_some_and(|found| !found.is_program() && found.position < own.position)
     };
-    let calls_this = Object::own().is_some_and(|own| own.contains(found) || is_before(&own));
+    let calls_this = Object::own().is_some_and(|own| own.contains(found) || is_before(own));
     (!found.is_null() && !calls_this).then_some(found)
 }

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
 use crate::functions::{is_enabled, of_ggml, of_lastuse_if_there};
-use crate::turns::end_turn;
+use crate::turns::wait_for_turn;
 
 type Tensor = *mut c_void;
 type Tensors = *const Tensor;
@@ -51,7 +51,7 @@ macro_rules! wrap {
                 };
                 let (read, written): (&[Tensors], &[Tensors]) = (&[$($read),*], &[$($written),*]);
                 if !written.is_empty() {
-                    end_turn();
+                    wait_for_turn();
                 }
                 // SAFETY: live tensors, as ggml's function requires.
                 unsafe { check(read, $count, false) };

@@ -21,30 +21,48 @@ fn told() -> Option<Turn> {
     *FOUND.get_or_init(|| {
         // SAFETY: the name ends in NUL.
         let words = unsafe { libc::getenv(ARENA.as_ptr()) };
-        // SAFETY: not null: a string of the environment.
-        let is_off = words.is_null() || matches!(unsafe { CStr::from_ptr(words) }.to_bytes(), b"" | b"0" | b"off");
+        if words.is_null() {
+            return None;
+        }
+        // SAFETY: a string of the environment.
+        let words = unsafe { CStr::from_ptr(words) }.to_string_lossy();
+        let is_off = ["", "off", "0", "false", "no"].iter().any(|word| words.trim().eq_ignore_ascii_case(word));
         // SAFETY: its type in lastuse.h.
         if is_off { None } else { unsafe { of_lastuse_if_there(c"lastuse_arena_turn") } }
     })
+}
+
+/// Calls lastuse, unless ggml has called a wrapped function itself, or nothing is shared. What backends do meanwhile is not told.
+fn tell(scheduler: *mut c_void, synchronize: impl FnOnce() -> Option<Synchronize>) {
+    if let Some(told) = told().filter(|_| !Call::is_inside()) {
+        let synchronize = synchronize();
+        let _call = Call::enter();
+        // SAFETY: null, or a live scheduler of the ggml that has the function: see the callers.
+        unsafe { told(scheduler, synchronize) };
+    }
 }
 
 /// Tells lastuse that the program goes on with a scheduler, before it has it do something.
 ///
 /// # Safety
 /// `scheduler` is live, and no other thread uses it.
-pub unsafe fn begin_turn(functions: &Functions, scheduler: *mut c_void) {
-    if let Some(told) = told().filter(|_| !Call::is_inside()) {
-        // SAFETY: a live scheduler of the ggml that has the function.
-        unsafe { told(scheduler, Some(functions.sched_synchronize)) };
+pub unsafe fn begin_turn(scheduler: *mut c_void) {
+    tell(scheduler, || Some(Functions::of_caller().sched_synchronize));
+}
+
+/// Tells lastuse that a scheduler is about to be freed: what it computes ends before.
+///
+/// # Safety
+/// `scheduler` is live, and no other thread uses it.
+pub unsafe fn end_turn(scheduler: *mut c_void) {
+    if !scheduler.is_null() {
+        tell(scheduler, || None);
     }
 }
 
-/// Tells lastuse that the program writes a tensor, or frees a scheduler: what is computed ends before.
-pub fn end_turn() {
-    if let Some(told) = told().filter(|_| !Call::is_inside()) {
-        // SAFETY: it waits for the scheduler whose turn it is, which is live.
-        unsafe { told(null_mut(), None) };
-    }
+/// Tells lastuse that the program writes a tensor: what is computed ends before.
+pub fn wait_for_turn() {
+    tell(null_mut(), || None);
 }
 
 /// Wraps functions of ggml's schedulers: tells lastuse of the turn before.
@@ -62,7 +80,7 @@ macro_rules! wrap {
                     Err(_) => panic!("a name without NUL"),
                 };
                 // SAFETY: a live scheduler that no other thread uses, as ggml's function requires.
-                unsafe { begin_turn(Functions::of_caller(), scheduler) };
+                unsafe { begin_turn(scheduler) };
                 let _call = Call::enter();
                 // SAFETY: its type in ggml-backend.h.
                 let function: unsafe extern "C" fn(*mut c_void, $($type),*) -> $result = unsafe { of_ggml(NAME) };

@@ -75,25 +75,24 @@ pub unsafe extern "C" fn lastuse_gallocr_share(galloc: *mut ggml_gallocr, arena:
 
 /// Says that the calling thread goes on with a scheduler: before it sets inputs for it, and has it reserve, allocate or compute.
 /// Waits by synchronize, ggml_backend_sched_synchronize, until what the thread's last scheduler computes has ended. NULL
-/// for sched only waits: before a scheduler is freed, and before inputs of a graph are set that is computed again.
+/// for sched only waits: before inputs of a graph are set that is computed again. NULL for synchronize ends the turn of sched,
+/// before it is freed.
 ///
 /// Schedulers of devices share memory where lastuse_set("arena", "shared") asks for it, and the turn of one is told before each
 /// of its reservations. The guard that lastuse run preloads tells it for programs that know nothing of lastuse.
 ///
 /// # Safety
-/// `sched` is NULL, or live until its turn has ended and not used by another thread meanwhile; `synchronize` is then a function
+/// `sched` is NULL, or live until its turn has ended and not used by another thread meanwhile; `synchronize` is NULL or a function
 /// that any thread may call with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_arena_turn(
     sched: *mut ggml_backend_sched,
     synchronize: Option<unsafe extern "C" fn(sched: *mut ggml_backend_sched)>,
 ) {
-    total("lastuse_arena_turn", |call| match NonNull::new(sched) {
-        None => turns::end(),
-        Some(sched) => {
-            let synchronize = synchronize.unwrap_or_else(|| call.abort(&"synchronize is NULL"));
-            // SAFETY: see "# Safety".
-            unsafe { turns::begin(sched, synchronize) };
-        }
+    total("lastuse_arena_turn", |_| match (NonNull::new(sched), synchronize) {
+        (None, _) => turns::wait(),
+        (Some(sched), None) => turns::end(sched),
+        // SAFETY: see "# Safety".
+        (Some(sched), Some(synchronize)) => unsafe { turns::begin(sched, synchronize) },
     });
 }

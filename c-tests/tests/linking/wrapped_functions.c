@@ -61,6 +61,7 @@ int plan_graphs(void) {
 
     ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 64, false, false);
     ggml_backend_sched_set_eval_callback(sched, show, NULL);
+    CHECK(ggml_backend_sched_reserve(sched, graph), "the graph is not reserved");
     CHECK(ggml_backend_sched_alloc_graph(sched, graph), "the graph has no memory");
     ggml_backend_tensor_set(input, values, 0, sizeof(values));
     CHECK(ggml_backend_sched_graph_compute(sched, graph) == GGML_STATUS_SUCCESS, "it is computed");

@@ -14,6 +14,7 @@ int main(void) {
     uint64_t                 random = 1;
     size_t                   wrong  = 0;
     separate_backends_init(&separate, 1);
+    separate.dummies[0].is_never_reset = separate.dummies[1].is_never_reset = true;
     late_context_init(&contexts[0], &separate, 256);
     late_context_init(&contexts[1], &separate, 64);
     for (int turn = 0; turn < 60; turn++) {

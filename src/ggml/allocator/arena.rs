@@ -92,7 +92,7 @@ pub struct Tenancy {
     number: u64,
     /// The thread that has used the allocator last, and its buffer types.
     home: Option<(u64, Vec<usize>)>,
-    /// Its scheduler, if that has told its turns.
+    /// Its scheduler, if that tells its turns.
     scheduler: Option<SchedulerId>,
     keeps_results: Arc<AtomicBool>,
     /// How often a graph has read what was in shared chunks.
@@ -103,12 +103,12 @@ pub struct Tenancy {
 const MOST_CROSSINGS: u32 = 8;
 
 impl Tenancy {
-    /// Creates that of an allocator, which keeps its results apart or not.
-    pub fn new(arena: Arena, keeps_results: bool) -> Self {
+    /// Creates that of an allocator, which keeps its results apart or not, and whose scheduler tells its turns or not.
+    pub fn new(arena: Arena, keeps_results: bool, scheduler: Option<SchedulerId>) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
         let keeps_results = Arc::new(AtomicBool::new(keeps_results));
-        Self { arena, number, home: None, scheduler: None, keeps_results, crossings: 0 }
+        Self { arena, number, home: None, scheduler, keeps_results, crossings: 0 }
     }
 
     /// Returns whether results of its graphs are apart from the chunks.
@@ -119,9 +119,6 @@ impl Tenancy {
     /// Moves to the chunks of the calling thread.
     pub fn enter(&mut self, types: &[BufferType]) {
         let thread = this_thread();
-        if self.arena == Arena::OF_PROCESS {
-            self.scheduler = turns::current().or(self.scheduler);
-        }
         if self.home.as_ref().is_some_and(|(home, _)| *home == thread) {
             return;
         }
@@ -252,6 +249,11 @@ impl Tenancy {
         read
     }
 
+    /// Has the allocator keep memory of its own for good.
+    pub fn leave_alone(&mut self) {
+        self.crossings = MOST_CROSSINGS + 1;
+    }
+
     /// Returns `true` if graphs have read the chunks so often that it keeps the memory of its own that they got.
     pub fn is_alone(&self) -> bool {
         self.crossings > MOST_CROSSINGS
@@ -272,8 +274,11 @@ pub fn results(graph: GraphRef<'_>) -> Vec<(usize, TensorRef<'_>)> {
     for node in graph.nodes {
         read.extend(node.sources().chain(node.view_source()).map(TensorRef::address));
     }
+    // Schedulers add views without an operation to what crosses backends, which nothing reads.
+    let is_computed = |node: &&TensorRef<'_>| node.op() != 0;
     let is_result = |node: &&TensorRef<'_>| Flags(node.flags()).has(Flags::OUTPUT) || !read.contains(&node.address());
-    let roots = graph.nodes.iter().filter(is_result).map(|node| node.view_source().unwrap_or(*node));
+    let roots =
+        graph.nodes.iter().filter(is_computed).filter(is_result).map(|node| node.view_source().unwrap_or(*node));
     let roots: HashSet<usize> = roots.filter(|root| !root.has_memory()).map(TensorRef::address).collect();
     let nodes = graph.nodes.iter().copied().enumerate();
     nodes.filter(|(_, node)| node.op() != 0 && roots.contains(&node.address())).collect()

@@ -83,6 +83,8 @@ impl Chunks {
         tenancy.enter(types);
         if tenancy.is_alone() && !of_buffers.iter().flatten().flatten().any(|chunk| reads(graph, chunk)) {
             *crosses = true;
+            let old = earlier.extract_if(.., |(_, chunk)| !reads(graph, chunk)).collect::<Vec<_>>();
+            old.into_iter().filter_map(|(_, chunk)| let_go(chunk)).for_each(drop);
             return;
         }
         for (buffer, chunks) in of_buffers.iter_mut().enumerate() {
@@ -161,9 +163,9 @@ impl Chunks {
         self.all().any(|own| own.as_ptr() == buffer)
     }
 
-    /// Resets all chunks, as backends require before tensors are initialized anew.
+    /// Resets all chunks, as backends require before tensors are initialized anew; not those of results, in which they are already.
     pub fn reset(&self) {
-        self.all().for_each(Buffer::reset);
+        self.of_buffers.iter().flatten().flatten().for_each(|chunk| chunk.reset());
     }
 
     /// The chunk that `address` lies in.
@@ -308,7 +310,12 @@ impl Chunks {
         let is_grown = grown.is_some();
         let old = shared.as_ref().or_else(|| step.map(|_| &held)).filter(|old| !old.is_empty());
         self.of_buffers[buffer] = grown.or_else(|| old.and_then(|old| allocate(old)));
-        if let (Some(tenancy), Some(chunks)) = (tenancy, &self.of_buffers[buffer]) {
+        let keeps_state = |chunk: &Chunk| !buffer_type.is_plain_cpu() && chunk.keeps_tensors();
+        if self.of_buffers[buffer].iter().flatten().any(keeps_state) {
+            // Its backend has something of each tensor in it, and forgets that where another graph is allocated.
+            self.tenancy.iter_mut().for_each(|tenancy| tenancy.leave_alone());
+            self.crosses = true;
+        } else if let (Some(tenancy), Some(chunks)) = (tenancy, &self.of_buffers[buffer]) {
             tenancy.set(buffer, chunks, if is_grown { sizes } else { &[] });
         }
         if is_grown {

@@ -156,19 +156,20 @@ impl Allocator {
     pub fn share(&mut self, arena: Option<Arena>) {
         self.arena = ArenaSetting::Off;
         self.verifier.iter_mut().for_each(Verifier::forget);
-        self.chunks.share(arena.map(|arena| Tenancy::new(arena, false)));
+        self.chunks.share(arena.map(|arena| Tenancy::new(arena, false, None)));
     }
 
     /// Returns `true` if other allocators share the memory: those of schedulers, where the user asks for it, since programs set
     /// all inputs of a scheduler's graph before each run. On devices, only where it is known when runs have ended.
     fn is_shared(&mut self) -> bool {
         let types = &self.planner.types;
-        let may_share = self.arena != ArenaSetting::Off && !types.is_direct;
-        if may_share && !self.chunks.are_shared() && (types.are_plain_cpu() || turns::current().is_some()) {
+        let may_share = self.arena != ArenaSetting::Off && !types.is_direct && !self.chunks.are_shared();
+        let scheduler = if may_share { turns::join() } else { None };
+        if may_share && (types.are_plain_cpu() || scheduler.is_some()) {
             let keeps_results = self.arena == ArenaSetting::SharedButOutputs;
             // Its latest graph may still be computed in the chunks that it has had until now.
             turns::wait();
-            self.chunks.share(Some(Tenancy::new(Arena::OF_PROCESS, keeps_results)));
+            self.chunks.share(Some(Tenancy::new(Arena::OF_PROCESS, keeps_results, scheduler)));
         }
         self.chunks.are_shared()
     }
@@ -262,7 +263,8 @@ impl Allocator {
         let clock = self.activity.clock();
         let results = if self.is_shared() {
             let requested = self.planner.types.requested(graph, node_ids.as_deref(), leaf_ids);
-            self.enter_arena(graph, Some(&requested))?
+            let placed = self.enter_arena(graph, Some(&requested));
+            placed.inspect_err(|_| self.chunks.end_reservation())?
         } else {
             Vec::new()
         };

@@ -12,7 +12,7 @@ use crate::ggml::live::lock::Lock;
 pub type Synchronize = unsafe extern "C" fn(*mut ggml_backend_sched);
 
 /// The turn of a scheduler on a thread.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Turn {
     thread: u64,
     scheduler: SchedulerId,
@@ -31,7 +31,21 @@ impl Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulerId(usize);
 
-static TURNS: Lock<Vec<Turn>> = Lock::new(Vec::new());
+impl SchedulerId {
+    fn of(scheduler: NonNull<ggml_backend_sched>) -> Self {
+        Self(scheduler.as_ptr().expose_provenance())
+    }
+}
+
+/// Whose turn it is, and which schedulers have an allocator in an arena.
+#[derive(Debug)]
+struct Turns {
+    all: Vec<Turn>,
+    joined: Vec<SchedulerId>,
+}
+
+/// Not held while backends compute: they may write tensors meanwhile, also on other threads.
+static TURNS: Lock<Turns> = Lock::new(Turns { all: Vec::new(), joined: Vec::new() });
 
 /// Returns the number of the calling thread, which no other has had. Works to the very end of a thread.
 pub fn this_thread() -> u64 {
@@ -48,37 +62,48 @@ pub fn this_thread() -> u64 {
 /// # Safety
 /// `scheduler` is live until its turn has ended, and `synchronize` may be called with it from any thread.
 pub unsafe fn begin(scheduler: NonNull<ggml_backend_sched>, synchronize: Synchronize) {
-    let (thread, scheduler) = (this_thread(), SchedulerId(scheduler.as_ptr().expose_provenance()));
+    let (thread, scheduler) = (this_thread(), SchedulerId::of(scheduler));
     let mut turns = TURNS.lock();
-    if !turns.iter().any(|turn| turn.thread == thread && turn.scheduler == scheduler) {
-        end_where(&mut turns, |turn| turn.thread == thread || turn.scheduler == scheduler);
-        turns.push(Turn { thread, scheduler, synchronize });
+    if turns.all.iter().any(|turn| turn.thread == thread && turn.scheduler == scheduler) {
+        return;
     }
+    let is_before = |turn: &mut Turn| turn.thread == thread || turn.scheduler == scheduler;
+    let before: Vec<Turn> = turns.all.extract_if(.., is_before).collect();
+    turns.all.push(Turn { thread, scheduler, synchronize });
+    drop(turns);
+    before.iter().for_each(Turn::wait);
 }
 
-/// Ends the turn on the calling thread, if there is one: waits until backends have computed its graphs.
-pub fn end() {
-    let thread = this_thread();
-    end_where(&mut TURNS.lock(), |turn| turn.thread == thread);
+/// Ends the turn of a scheduler on any thread, before it is freed: waits until backends have computed its graphs.
+pub fn end(scheduler: NonNull<ggml_backend_sched>) {
+    let scheduler = SchedulerId::of(scheduler);
+    let ended: Vec<Turn> = TURNS.lock().all.extract_if(.., |turn| turn.scheduler == scheduler).collect();
+    ended.iter().for_each(Turn::wait);
 }
 
 /// Waits until backends have computed the graphs of the turn on the calling thread, which goes on.
 pub fn wait() {
     let thread = this_thread();
-    TURNS.lock().iter().filter(|turn| turn.thread == thread).for_each(Turn::wait);
+    let current = TURNS.lock().all.iter().find(|turn| turn.thread == thread).copied();
+    current.iter().for_each(Turn::wait);
 }
 
-fn end_where(turns: &mut Vec<Turn>, is_ended: impl Fn(&Turn) -> bool) {
-    turns.extract_if(.., |turn| is_ended(turn)).for_each(|turn| turn.wait());
-}
-
-/// Returns the scheduler whose turn it is on the calling thread.
-pub fn current() -> Option<SchedulerId> {
+/// Has an allocator of the scheduler whose turn it is on the calling thread join an arena. Returns the scheduler; `None` if no turn
+/// was told, or the one of another allocator's scheduler.
+pub fn join() -> Option<SchedulerId> {
     let thread = this_thread();
-    TURNS.lock().iter().find(|turn| turn.thread == thread).map(|turn| turn.scheduler)
+    let mut turns = TURNS.lock();
+    let current = turns.all.iter().find(|turn| turn.thread == thread)?.scheduler;
+    let is_new = !turns.joined.contains(&current);
+    is_new.then(|| {
+        turns.joined.push(current);
+        current
+    })
 }
 
-/// Drops the turn of a scheduler that is being freed, on any thread.
+/// Forgets a scheduler whose allocator is being freed.
 pub fn forget(scheduler: SchedulerId) {
-    TURNS.lock().retain(|turn| turn.scheduler != scheduler);
+    let mut turns = TURNS.lock();
+    turns.all.retain(|turn| turn.scheduler != scheduler);
+    turns.joined.retain(|joined| *joined != scheduler);
 }

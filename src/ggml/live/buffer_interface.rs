@@ -66,6 +66,13 @@ impl BufferInterface {
         interface
     }
 
+    /// Returns whether a buffer, of any backend of this ggml, has a function that resets it: the last one, behind that which clears.
+    pub fn resets(self, buffer: BufferRef) -> bool {
+        let word = buffer.as_ptr().cast::<usize>().wrapping_add(self.clear + 1);
+        // SAFETY: the table of a live buffer has this function in every known version.
+        unsafe { word.read() != 0 }
+    }
+
     /// Replaces functions of a buffer. Returns the one that frees it.
     ///
     /// # Safety

@@ -11,6 +11,7 @@ use crate::ggml::STATUS_SUCCESS;
 use crate::ggml::USAGE_COMPUTE;
 use crate::ggml::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_backend_device, ggml_tallocr};
 use crate::ggml::linking::functions::Functions;
+use crate::ggml::live::buffer_interface::BufferInterface;
 use crate::ggml::live::buffer_ref::{BufferRef, OwnedBuffer, note_allocated, note_freed, note_given, note_used};
 use crate::ggml::live::remote_sizes::{is_remote, remote_size};
 use crate::ggml::live::runtime::Runtime;
@@ -292,6 +293,11 @@ impl Buffer {
         let status =
             unsafe { (self.runtime.functions.ggml_backend_buffer_init_tensor)(self.as_ptr(), tensor.as_ptr()) };
         self.runtime.check(status)
+    }
+
+    /// Returns whether its backend may keep something of each tensor in it, until it is reset.
+    pub fn keeps_tensors(&self) -> bool {
+        BufferInterface::of(self.runtime).is_none_or(|interface| interface.resets(self.reference()))
     }
 
     /// Informs the backend that the tensors in it are no longer used.

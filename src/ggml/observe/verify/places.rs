@@ -57,6 +57,13 @@ struct Place {
     written: u64,
 }
 
+impl Place {
+    /// Returns whether the tensor still is there.
+    fn is_at(&self, tensor: TensorRef<'_>) -> bool {
+        self.into.is_own && (self.buffer, self.data) == (tensor.buffer().addr(), tensor.data().addr())
+    }
+}
+
 static PLACES: Lock<Places> = Lock::new(Places { live: BTreeMap::new(), tensors: BTreeMap::new(), next: 1 });
 
 /// Whether anything was recorded.
@@ -83,6 +90,11 @@ pub fn record_places(runtime: &'static Runtime, graph: GraphRef<'_>, owner: usiz
     let mut places = PLACES.lock();
     buffers.into_iter().for_each(|(buffer, is_own, name)| places.add(buffer.as_ptr().addr(), is_own, name));
     for (root, buffer) in placed {
+        // What another allocator has put where it is stays that one's.
+        let is_others = !is_own(buffer) && places.tensors.get(&root.as_ptr().addr()).is_some_and(|it| it.is_at(root));
+        if is_others {
+            continue;
+        }
         let buffer = buffer.as_ptr().addr();
         let Some(into) = places.live.get(&buffer).cloned() else { continue };
         let data = root.data().addr();
@@ -114,7 +126,8 @@ pub fn check_places(graph: GraphRef<'_>) -> Result<(), Violation> {
     let inputs = roots(graph).filter(|root| root.op() == 0);
     let mut lost: Vec<(TensorRef<'_>, Place, Run)> = inputs.filter_map(|root| places.overwritten(root)).collect();
     lost.retain(|(_, place, run)| place.written > 0 && place.written < run.time);
-    roots(graph).for_each(|root| places.note_run(root));
+    places.next += 1;
+    graph.nodes.iter().for_each(|&node| places.note_run(root_of(node)));
     drop(places);
     lost.dedup_by_key(|(root, ..)| root.address());
     for (root, Place { runtime, graph, .. }, run) in lost {
@@ -207,9 +220,8 @@ impl Places {
     fn note_run(&mut self, root: TensorRef<'_>) {
         let Some(place) = self.tensors.get(&root.as_ptr().addr()) else { return };
         let Some(buffer) = self.live.get_mut(&place.buffer).filter(|buffer| buffer.is_own) else { return };
-        if buffer.run.as_ref().is_none_or(|run| run.owner != place.owner) {
+        if buffer.run.as_ref().is_none_or(|run| run.owner != place.owner || run.time != self.next) {
             buffer.run = Some(Run { owner: place.owner, graph: Arc::clone(&place.graph), time: self.next });
-            self.next += 1;
         }
     }
 
