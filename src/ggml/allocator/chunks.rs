@@ -311,12 +311,14 @@ impl Chunks {
         let old = shared.as_ref().or_else(|| step.map(|_| &held)).filter(|old| !old.is_empty());
         self.of_buffers[buffer] = grown.or_else(|| old.and_then(|old| allocate(old)));
         let keeps_state = |chunk: &Chunk| !buffer_type.is_plain_cpu() && chunk.keeps_tensors();
-        if self.of_buffers[buffer].iter().flatten().any(keeps_state) {
-            // Its backend has something of each tensor in it, and forgets that where another graph is allocated.
-            self.tenancy.iter_mut().for_each(|tenancy| tenancy.leave_alone());
-            self.crosses = true;
-        } else if let (Some(tenancy), Some(chunks)) = (tenancy, &self.of_buffers[buffer]) {
-            tenancy.set(buffer, chunks, if is_grown { sizes } else { &[] });
+        if let (Some(tenancy), Some(chunks)) = (tenancy, &self.of_buffers[buffer]) {
+            if chunks.iter().any(keeps_state) {
+                // Its backend has something of each tensor in it, and forgets that where another graph is allocated.
+                self.tenancy.iter_mut().for_each(|tenancy| tenancy.leave_alone());
+                self.crosses = true;
+            } else {
+                tenancy.set(buffer, chunks, if is_grown { sizes } else { &[] });
+            }
         }
         if is_grown {
             return Ok(());
