@@ -91,7 +91,7 @@ impl InjectedBuild<'_> {
     /// lastuse inside.
     ///
     /// # Errors
-    /// The message of CMake; and the bytes, if lastuse adds more than [`MOST_BYTES`].
+    /// The message of CMake; and the bytes, if lastuse adds more than 1,500,000.
     pub fn check_size(&self) -> Result<[u64; 2]> {
         let plain = self.plain_folder();
         self.build_in(&plain, "ggml-base", &[], &[])?;
