@@ -581,7 +581,7 @@ bool lastuse_gallocr_share(struct ggml_gallocr *galloc,
 // Says that the calling thread goes on with a scheduler: before it sets inputs for it, and has it reserve, allocate or compute.
 // Waits by synchronize, ggml_backend_sched_synchronize, until what the thread's last scheduler computes has ended. NULL
 // for sched only waits: before inputs of a graph are set that is computed again. NULL for synchronize ends the turn of sched,
-// before it is freed.
+// before it is freed, and waits for nothing.
 //
 // Schedulers of devices share memory where lastuse_set("arena", "shared") asks for it, and the turn of one is told before each
 // of its reservations. The guard that lastuse run preloads tells it for programs that know nothing of lastuse.

@@ -42,7 +42,14 @@ static inline size_t late_context_wrong(struct late_context * it) {
     return wrong;
 }
 
+static inline void is_freed(ggml_backend_t backend) {
+    (void) backend;
+    CHECK(false, "a backend is used after it was freed");
+}
+
+// Its backend is freed before its scheduler, as in llama.cpp.
 static inline void late_context_free(struct late_context * it) {
+    it->device.backend.iface.synchronize = is_freed;
     ggml_backend_sched_free(it->sched);
     ggml_free(it->chain.ctx);
     free(it->result);

@@ -38,7 +38,7 @@ void example_of_lastuse_arena_turn(struct ggml_context * ctx, ggml_backend_t bac
         GGML_ASSERT(ggml_backend_sched_alloc_graph(scheds[i], graph)); // ... its inputs set, computed, and its results read
     }
     for (int i = 0; i < 2; i++) {
-        lastuse_arena_turn(scheds[i], NULL); // nothing is computed when it is freed
+        lastuse_arena_turn(scheds[i], NULL); // it is not waited for any more
         ggml_backend_sched_free(scheds[i]);
     }
     lastuse_set("arena", "off");

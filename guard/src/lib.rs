@@ -195,7 +195,7 @@ pub unsafe extern "C" fn ggml_backend_graph_compute_async(backend: *mut c_void, 
     unsafe { run(functions, graph, compute, synchronize) }
 }
 
-/// Wraps ggml's function: waits until its graphs are computed, and frees the guard after the scheduler.
+/// Wraps ggml's function: ends the turn of the scheduler before, and frees the guard after it.
 ///
 /// # Safety
 /// The requirements of ggml's function.

@@ -50,7 +50,7 @@ pub unsafe fn begin_turn(scheduler: *mut c_void) {
     tell(scheduler, || Some(Functions::of_caller().sched_synchronize));
 }
 
-/// Tells lastuse that a scheduler is about to be freed: what it computes ends before.
+/// Tells lastuse that a scheduler is about to be freed, perhaps after its backends.
 ///
 /// # Safety
 /// `scheduler` is live, and no other thread uses it.

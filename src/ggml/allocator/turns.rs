@@ -74,11 +74,10 @@ pub unsafe fn begin(scheduler: NonNull<ggml_backend_sched>, synchronize: Synchro
     before.iter().for_each(Turn::wait);
 }
 
-/// Ends the turn of a scheduler on any thread, before it is freed: waits until backends have computed its graphs.
+/// Ends the turn of a scheduler that is about to be freed, on any thread. Waits for nothing: programs free backends before it, too.
 pub fn end(scheduler: NonNull<ggml_backend_sched>) {
     let scheduler = SchedulerId::of(scheduler);
-    let ended: Vec<Turn> = TURNS.lock().all.extract_if(.., |turn| turn.scheduler == scheduler).collect();
-    ended.iter().for_each(Turn::wait);
+    TURNS.lock().all.retain(|turn| turn.scheduler != scheduler);
 }
 
 /// Waits until backends have computed the graphs of the turn on the calling thread, which goes on.
