@@ -145,11 +145,15 @@ fn places(graph: &Graph, plan: &GraphPlan) -> Vec<Place> {
         };
         places.extend(blocks.map(region).map(Place::new));
     }
+    let is_written = written(graph);
     for (id, (allocation, accessed)) in (0..).zip(plan.allocations.iter().zip(accessed(graph))) {
-        let Some(Allocation { buffer, block, .. }) = allocation.filter(|_| !accessed.is_empty()) else { continue };
+        let (is_input, is_written) = (is_input(graph, id), is_written[id as usize]);
+        // A node that backends skip writes nothing, even if it is read.
+        let is_placed = !accessed.is_empty() && (is_input || is_written);
+        let Some(Allocation { buffer, block, .. }) = allocation.filter(|_| is_placed) else { continue };
         let place = &mut places[firsts[buffer as usize] + block as usize];
         place.access(&accessed);
-        if is_input(graph, id) {
+        if is_input {
             place.input = Some((id, buffer));
         } else {
             place.is_written = true;
@@ -178,6 +182,15 @@ pub fn accessing_nodes(graph: &Graph) -> impl Iterator<Item = (Step, TensorId)> 
             _ => !knows_flag || tensor.flags.has(Flags::COMPUTE),
         }
     })
+}
+
+/// Returns, by owner of memory, whether a node that backends compute writes there.
+fn written(graph: &Graph) -> Vec<bool> {
+    let mut written = vec![false; graph.tensors().len()];
+    for (_, node) in accessing_nodes(graph).filter(|&(_, node)| !graph.tensor(node).op.is_view()) {
+        written[graph.root(node) as usize] = true;
+    }
+    written
 }
 
 /// Returns, by owner of memory, the bytes from the first to the last that nodes access.

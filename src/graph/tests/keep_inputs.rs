@@ -104,15 +104,25 @@ fn what_nodes_write_into_views_of_an_input_is_kept() {
     assert!(lost(&sketch, &sketch.plan(KEPT)).is_empty());
 }
 
-/// Nodes that backends skip write nothing.
+/// Nodes that backends skip write nothing, even where a view of them is read.
 #[test]
 fn memory_of_skipped_nodes_leaves_inputs_intact() {
+    for has_view in [false, true] {
+        check_memory_of_skipped_nodes(has_view);
+    }
+}
+
+fn check_memory_of_skipped_nodes(has_view: bool) {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
     let skipped = sketch.node(64, &[a]);
     let b = sketch.node(128, &[a]);
     sketch.node(128, &[b]);
+    if has_view {
+        let view = sketch.view(skipped, 0, 64);
+        sketch.draft(view).tensor.op = Op::View;
+    }
     sketch.drafts.iter_mut().filter(|draft| draft.list == List::Nodes).for_each(|draft| {
         draft.tensor.flags.0 |= Flags::COMPUTE.0;
     });
