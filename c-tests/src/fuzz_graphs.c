@@ -1,8 +1,8 @@
 // Random graphs through the C ABI, without end if need be: planned with upstream's allocator too, in chunks, in several
 // buffers, with what a scheduler adds, replanned after changes, and a share of them computed in their own memory, with
-// copies removed, in another order, and in turns with others in one arena.
+// copies removed, in another order, or in turns with others in one arena.
 //
-//   fuzz_graphs [--seed FIRST] [--graphs COUNT] [--computed PERCENT]
+//   fuzz_graphs [--seed FIRST] [--graphs COUNT] [--computed PERCENT] [--shared PERCENT]
 //
 // Each graph is made from one seed. The graphs are tried in a separate process: a failed check, a crash, an abort and a
 // graph that takes longer than a minute are findings. Each is reported with its seed, and the run continues. 1 when
@@ -26,15 +26,16 @@
 #define POLL_NANOSECONDS  20000000
 
 struct settings {
-    long long first;
-    long long count;
-    long long computed; // percent
+    long long          first;
+    long long          count;
+    struct fuzz_shares shares;
 };
 
 // Where the process that tries graphs has got to: shared with the one that watches it.
 struct progress {
     volatile uint64_t seed;
     volatile uint64_t done[FUZZ_KINDS];
+    volatile uint64_t turns;
 };
 
 static double now(void) {
@@ -65,9 +66,9 @@ static void try_graphs(struct settings settings, uint64_t from, struct progress 
     ggml_backend_t cpu = new_cpu(1);
     ggml_log_set(log_nothing, NULL);
     for (uint64_t seed = from; seed - (uint64_t) settings.first < (uint64_t) settings.count; seed++) {
-        enum fuzz_kind kind = fuzz_kind_of(seed, (int) settings.computed);
+        enum fuzz_kind kind = fuzz_kind_of(seed, settings.shares);
         p->seed             = seed;
-        fuzz_graph(cpu, seed, kind);
+        p->turns += fuzz_graph(cpu, seed, kind);
         p->done[kind]++;
     }
     ggml_backend_free(cpu);
@@ -104,8 +105,8 @@ static void report_progress(struct watch * w, const struct progress * p, int fin
         return;
     }
     double speed = (double) (done(p) - w->reported_done) / (time - w->reported);
-    printf("%10llu graphs, %6.0f graphs/s, %llu computed, %d findings\n", (unsigned long long) done(p), speed,
-           (unsigned long long) p->done[FUZZ_COMPUTED], findings);
+    printf("%10llu graphs, %6.0f graphs/s, %llu computed, %llu turns, %d findings\n", (unsigned long long) done(p), speed,
+           (unsigned long long) p->done[FUZZ_COMPUTED], (unsigned long long) p->turns, findings);
     fflush(stdout);
     w->reported      = time;
     w->reported_done = done(p);
@@ -149,10 +150,11 @@ static void report_all(struct settings settings, const struct progress * p, doub
     struct rusage children;
     getrusage(RUSAGE_CHILDREN, &children);
     printf("%llu graphs from seed %lld in %.1f s, %.0f graphs/s, at most %ld MiB: %llu planned beside upstream, "
-           "%llu replanned, %llu computed; %d findings\n",
+           "%llu replanned, %llu computed, %llu in arenas in %llu turns; %d findings\n",
            (unsigned long long) done(p), settings.first, seconds, (double) done(p) / seconds, children.ru_maxrss / 1024,
            (unsigned long long) p->done[FUZZ_PLANNED], (unsigned long long) p->done[FUZZ_REPLANNED],
-           (unsigned long long) p->done[FUZZ_COMPUTED], findings);
+           (unsigned long long) p->done[FUZZ_COMPUTED], (unsigned long long) p->done[FUZZ_SHARED],
+           (unsigned long long) p->turns, findings);
 }
 
 static int watch_graphs(struct settings settings) {
@@ -168,8 +170,10 @@ static int watch_graphs(struct settings settings) {
             break;
         }
         findings++;
-        printf("finding %d: seed %llu %s. To see it again:\n  cargo fuzz-graphs --seed %llu --graphs 1 --computed %lld\n",
-               findings, (unsigned long long) p->seed, reason, (unsigned long long) p->seed, settings.computed);
+        printf("finding %d: seed %llu %s. To see it again:\n"
+               "  cargo fuzz-graphs --seed %llu --graphs 1 --computed %lld --shared %lld\n",
+               findings, (unsigned long long) p->seed, reason, (unsigned long long) p->seed, settings.shares.computed,
+               settings.shares.shared);
         from = p->seed + 1;
         if (findings == MOST_FINDINGS) {
             printf("stopped after %d findings\n", findings);
@@ -198,11 +202,12 @@ static bool read_settings(int argc, char ** argv, struct settings * settings) {
     } options[] = {
         { "--seed", &settings->first, INT64_MAX },
         { "--graphs", &settings->count, INT64_MAX },
-        { "--computed", &settings->computed, 100 },
+        { "--computed", &settings->shares.computed, 100 },
+        { "--shared", &settings->shares.shared, 100 },
     };
     for (int i = 1; i < argc; i += 2) {
         bool known = false;
-        for (int j = 0; j < 3 && i + 1 < argc; j++) {
+        for (int j = 0; j < 4 && i + 1 < argc; j++) {
             known = known || (strcmp(argv[i], options[j].name) == 0 &&
                               read_number(argv[i + 1], options[j].max, options[j].number));
         }
@@ -214,9 +219,9 @@ static bool read_settings(int argc, char ** argv, struct settings * settings) {
 }
 
 int main(int argc, char ** argv) {
-    struct settings settings = { .first = 1, .count = 10000, .computed = 5 };
+    struct settings settings = { .first = 1, .count = 10000, .shares = { .computed = 5, .shared = 1 } };
     if (!read_settings(argc, argv, &settings)) {
-        fprintf(stderr, "usage: %s [--seed FIRST] [--graphs COUNT] [--computed PERCENT]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--seed FIRST] [--graphs COUNT] [--computed PERCENT] [--shared PERCENT]\n", argv[0]);
         return 2;
     }
     return watch_graphs(settings);

@@ -9,12 +9,19 @@
 enum fuzz_kind {
     FUZZ_PLANNED,   // planned by lastuse and by upstream: equal outcomes, never larger, validated
     FUZZ_REPLANNED, // one allocator for a graph that changes: no stale plan is used
-    FUZZ_COMPUTED,  // computed, and compared bit for bit with the graph in its own memory; some more in turns in an arena
+    FUZZ_COMPUTED,  // computed, and compared bit for bit with the graph in its own memory
+    FUZZ_SHARED,    // two to five graphs computed in turns in one arena, and compared so
     FUZZ_KINDS,
 };
 
-// The way depends on the seed alone, so that a seed reproduces a finding. `computed` is in percent.
-enum fuzz_kind fuzz_kind_of(uint64_t seed, int computed);
+// In percent.
+struct fuzz_shares {
+    long long computed;
+    long long shared;
+};
 
-// `cpu` computes, in one thread.
-void fuzz_graph(ggml_backend_t cpu, uint64_t seed, enum fuzz_kind kind);
+// The way depends on the seed alone, so that a seed reproduces a finding.
+enum fuzz_kind fuzz_kind_of(uint64_t seed, struct fuzz_shares shares);
+
+// `cpu` computes, in one thread. Returns the number of turns that graphs took in an arena.
+uint64_t fuzz_graph(ggml_backend_t cpu, uint64_t seed, enum fuzz_kind kind);

@@ -23,6 +23,7 @@ struct turn {
     ggml_backend_buffer_t memory;
     ggml_gallocr_t        galloc;
     bool                  is_allocated;
+    uint64_t              count;
 };
 
 static struct turn new_turn(ggml_backend_t cpu, struct lastuse_arena * arena, uint64_t seed) {
@@ -51,10 +52,11 @@ static void take_turn(ggml_backend_t cpu, struct turn * turn, bool anew) {
     }
     compute_graph(cpu, &turn->g);
     check_same_lists(turn->g.outputs, turn->truth.outputs, turn->g.seed);
+    turn->count++;
 }
 
 // Two to five allocators of one arena, in a random order, with graphs that are kept and graphs that are allocated anew.
-void shared_turns(ggml_backend_t cpu, uint64_t seed) {
+uint64_t shared_turns(ggml_backend_t cpu, uint64_t seed) {
     uint64_t        random = seed;
     int             count  = 2 + (int) (splitmix64(&random) % (MOST - 1));
     struct lastuse_arena * arena  = lastuse_arena_new(ggml_backend_cpu_buffer_type());
@@ -86,13 +88,16 @@ void shared_turns(ggml_backend_t cpu, uint64_t seed) {
     size_t sum = sum_of(all, count);
     CHECK(sum == most, "seed %llu: %d allocators hold %zu bytes, the largest needs %zu", (unsigned long long) seed, count,
           sum, most);
+    uint64_t taken = 0;
     for (int i = 0; i < count; i++) {
         if (i == count / 2) {
             lastuse_arena_free(arena);
         }
+        taken += turns[i].count;
         free_turn(&turns[i]);
         for (int other = i + 1; other < count; other++) {
             take_turn(cpu, &turns[other], splitmix64(&random) % 2 == 0);
         }
     }
+    return taken;
 }

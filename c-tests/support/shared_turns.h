@@ -6,4 +6,5 @@
 
 #include "ggml-backend.h"
 
-void shared_turns(ggml_backend_t cpu, uint64_t seed);
+// Returns the number of turns.
+uint64_t shared_turns(ggml_backend_t cpu, uint64_t seed);
