@@ -170,10 +170,15 @@ fn is_input(graph: &Graph, id: TensorId) -> bool {
     tensor.is_owned() && tensor.is_marker() && graph.sources(id).is_empty()
 }
 
-/// Returns the nodes that access memory, each with its step: all but markers, views that a node uses, and those that
-/// backends skip. An unused VIEW counts: the scheduler lists one where it copies the root.
+/// Returns the nodes that access memory, each with its step: all but markers, views that another node uses, and those that
+/// backends skip. A VIEW that at most markers use counts: the scheduler lists one where it copies the root, and the program
+/// may read it.
 pub fn accessing_nodes(graph: &Graph) -> impl Iterator<Item = (Step, TensorId)> {
-    let (is_used, knows_flag) = (graph.used_by_nodes(), graph.has_flag_compute());
+    let knows_flag = graph.has_flag_compute();
+    let mut is_used = vec![false; graph.tensors().len()];
+    for &node in graph.nodes().iter().filter(|&&node| !graph.tensor(node).is_marker()) {
+        graph.sources(node).iter().for_each(|&source| is_used[source as usize] = true);
+    }
     (0..).zip(graph.nodes().iter().copied()).filter(move |&(_, node)| {
         let tensor = graph.tensor(node);
         match tensor.op.effect() {

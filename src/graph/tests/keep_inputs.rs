@@ -176,16 +176,21 @@ fn views_and_markers_read_nothing_of_an_input() {
     assert_eq!((lost(&sketch, &plan), intact_inputs(&sketch.graph(), &plan)), (vec![], vec![(x, 0)]));
 }
 
-/// The scheduler copies what such a view is of.
+/// The scheduler copies what such a view is of, and the program may read it.
 #[test]
-fn view_that_no_node_uses_is_read() {
-    let mut sketch = Sketch::new();
-    let x = sketch.leaf(64);
-    let view = sketch.view(x, 0, 64);
-    sketch.draft(view).tensor.op = Op::View;
-    let last = sketch.node(64, &[]);
-    sketch.flag(last, Flags::COMPUTE);
-    assert_eq!(read_inputs(&sketch.graph()), [x]);
+fn view_that_only_markers_use_is_read() {
+    for has_marker in [false, true] {
+        let mut sketch = Sketch::new();
+        let x = sketch.leaf(64);
+        let view = sketch.view(x, 0, 64);
+        sketch.draft(view).tensor.op = Op::View;
+        if has_marker {
+            sketch.marker(&[view]);
+        }
+        let last = sketch.node(64, &[]);
+        sketch.flag(last, Flags::COMPUTE);
+        assert_eq!(read_inputs(&sketch.graph()), [x]);
+    }
 }
 
 #[test]
