@@ -173,7 +173,7 @@ impl TrainingPrograms {
         }
         let losses = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         let _ = fs::remove_file(&file);
-        let _ = fs::remove_dir_all(file.with_added_extension("dump"));
+        let _ = fs::remove_dir_all(format!("{}.dump", file.display()));
         let run = TrainingRun { losses: losses.lines().map(str::to_owned).collect(), outcome };
         let is_served = run.text("allocator")? == setup.allocator();
         if is_served { Ok(run) } else { Err(format!("{setup:?}: not served by {}", setup.allocator())) }

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use crate::compile::{Language, run};
-use crate::ggml::{base_sources, lock, prepare};
-use crate::{Ggml, Package, Result};
+use crate::ggml::{base_sources, prepare};
+use crate::{FolderLock, Ggml, Package, Result};
 
 /// Compiles only the shared base library of a package's ggml.
 ///
@@ -19,7 +19,7 @@ pub fn ggml_base_by_clang(package: Package) -> Result<Ggml> {
         found.map_err(|error| format!("{tool}: {error}; apt-get install clang lld"))?;
     }
     let ggml = prepare(&package.sources()?.join("ggml"), &format!("{}-by-clang", package.name()), true)?;
-    let _lock = lock(&ggml.libraries)?;
+    let _lock = FolderLock::wait(&ggml.libraries)?;
     let library = ggml.libraries.join("libggml-base.so");
     if !library.exists() {
         let objects = compile(&ggml, &base_sources(&ggml)?)?;
@@ -34,7 +34,10 @@ pub fn ggml_base_by_clang(package: Package) -> Result<Ggml> {
 
 /// Compiles sources to the code that the linker optimizes, on all cores.
 fn compile(ggml: &Ggml, sources: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let object = |source: &Path| ggml.libraries.join(source.file_name().unwrap_or_default()).with_added_extension("o");
+    let object = |source: &Path| {
+        let name = source.file_name().unwrap_or_default();
+        ggml.libraries.join(format!("{}.o", name.display()))
+    };
     let waiting = Mutex::new(sources.iter().collect::<Vec<_>>());
     let next = || waiting.lock().expect("no thread panics with the lock").pop();
     let work = || -> Result<()> {

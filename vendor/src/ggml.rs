@@ -1,10 +1,10 @@
 //! ggml: its base library, which holds the allocator, and its CPU backend.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::compile::{link_shared, link_static};
-use crate::{Objects, Package, Result, target_folder};
+use crate::{FolderLock, Objects, Package, Result, target_folder};
 
 /// A compiled ggml.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl Ggml {
 pub fn ggml(package: Package) -> Result<Ggml> {
     let sources = package.sources()?.join("ggml");
     let ggml = prepare(&sources, package.name(), true)?;
-    let _lock = lock(&ggml.libraries)?;
+    let _lock = FolderLock::wait(&ggml.libraries)?;
     let optimize = package.optimization();
     let base = library(&ggml, "ggml-base", &base_sources(&ggml)?, optimize, &[])?;
     let cpu = library(&ggml, "ggml-cpu", &cpu_sources(&ggml)?, optimize, &["-lggml-base"])?;
@@ -87,7 +87,7 @@ pub fn ggml(package: Package) -> Result<Ggml> {
 pub fn ggml_base_for_any_machine(package: Package) -> Result<Ggml> {
     let sources = package.sources()?.join("ggml");
     let ggml = prepare(&sources, package.name(), false)?;
-    let _lock = lock(&ggml.libraries)?;
+    let _lock = FolderLock::wait(&ggml.libraries)?;
     library(&ggml, "ggml-base", &base_sources(&ggml)?, "-O1", &[])?;
     Ok(ggml)
 }
@@ -102,7 +102,7 @@ pub fn ggml_with_another_layout(package: Package) -> Result<Ggml> {
     let copy = target_folder().join("ggml").join(format!("{}-another-layout", package.name())).join("sources");
     let libraries = copy.with_file_name("libraries");
     fs::create_dir_all(&libraries).map_err(|error| format!("{}: {error}", libraries.display()))?;
-    let _lock = lock(&libraries)?;
+    let _lock = FolderLock::wait(&libraries)?;
     for folder in ["include", "src", "src/ggml-cpu"] {
         copy_files(&original.join(folder), &copy.join(folder))?;
     }
@@ -167,14 +167,6 @@ fn version(sources: &Path) -> Result<String> {
         (Some(major), Some(minor), Some(patch)) => Ok(format!("{major}.{minor}.{patch}")),
         _ => Err(format!("{} names no version", file.display())),
     }
-}
-
-/// Keeps other processes from building in `folder`.
-pub(crate) fn lock(folder: &Path) -> Result<File> {
-    let path = folder.join("lock");
-    let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    file.lock().map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(file)
 }
 
 /// Builds `lib<name>.a` and `lib<name>.so` if they are missing. Returns whether they were.

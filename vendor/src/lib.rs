@@ -7,6 +7,7 @@ mod clang;
 mod compile;
 mod ggml;
 mod llama;
+mod lock;
 mod packages;
 mod whisper;
 
@@ -14,6 +15,7 @@ pub use clang::ggml_base_by_clang;
 pub use compile::{Language, Objects, compiler, link_shared, run};
 pub use ggml::{Ggml, ggml, ggml_base_for_any_machine, ggml_with_another_layout};
 pub use llama::{Llama, llama, llama_with_backend};
+pub use lock::FolderLock;
 pub use packages::{Package, target_folder};
 pub use whisper::{Whisper, whisper};
 

@@ -1,11 +1,11 @@
 //! Which Chromium to run.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use lastuse_vendor::target_folder;
+use lastuse_vendor::{FolderLock, target_folder};
 
 use crate::Result;
 
@@ -38,10 +38,8 @@ fn install() -> Result<PathBuf> {
         return Err(instruction.to_owned());
     }
     let failed = |error: std::io::Error| format!("{instruction}: {error}");
-    fs::create_dir_all(target_folder()).map_err(failed)?;
-    let lock = File::create(target_folder().join("chromium.lock")).map_err(failed)?;
     // Another test may install it at the same time.
-    lock.lock().map_err(failed)?;
+    let _lock = FolderLock::wait(&target_folder().join("chromium"))?;
     if let Some(path) = installed() {
         return Ok(path);
     }

@@ -1,9 +1,9 @@
 //! The folder that lastuse is installed to.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use lastuse_vendor::{Ggml, target_folder};
+use lastuse_vendor::{FolderLock, Ggml, target_folder};
 
 use super::project::Project;
 use crate::{Result, folder};
@@ -12,7 +12,7 @@ use crate::{Result, folder};
 #[derive(Debug)]
 pub struct Prefix {
     folder: PathBuf,
-    _lock: File,
+    _lock: FolderLock,
 }
 
 /// Where packages are installed and tested.
@@ -28,7 +28,7 @@ impl Prefix {
     /// # Errors
     /// The message of cargo or CMake; and a path of the repository in an installed file.
     pub fn install(with_inject: bool) -> Result<Self> {
-        let lock = lock()?;
+        let lock = FolderLock::wait(&root())?;
         let (sources, first, last) = (folder().with_file_name(""), root().join("installed"), root().join("prefix"));
         let project = Project { sources: &sources, folder: &root().join("lastuse"), generator: None };
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
@@ -78,15 +78,6 @@ impl Prefix {
         }
         Ok(())
     }
-}
-
-fn lock() -> Result<File> {
-    let path = root().join("lock");
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    fs::create_dir_all(root()).map_err(failed)?;
-    let file = File::create(&path).map_err(failed)?;
-    file.lock().map_err(failed)?;
-    Ok(file)
 }
 
 /// How the libraries of an installed ggml are linked.

@@ -232,7 +232,8 @@ impl Lists<'_> {
 
 /// Returns what ggml keeps of a name.
 fn kept_name(name: &str) -> &str {
-    &name[..name.floor_char_boundary(MAX_NAME)]
+    let end = (0..=MAX_NAME).rev().find(|&end| name.is_char_boundary(end));
+    &name[..end.unwrap_or(0)]
 }
 
 /// Returns `true` if lastuse takes fewer bytes than ggml's own allocator.

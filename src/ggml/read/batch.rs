@@ -26,7 +26,7 @@ pub struct Sources<'g> {
 
 impl<'g> Sources<'g> {
     pub fn none() -> Self {
-        Self { tensors: [None; _], readers: [0; _], count: 0, ends: [0; _] }
+        Self { tensors: [None; CAPACITY], readers: [0; CAPACITY], count: 0, ends: [0; BATCH] }
     }
 
     /// Collects the sources of `readers`, at most [`BATCH`] tensors, of which the first has the id `first`. Returns how

@@ -87,7 +87,8 @@ fn copy_name(backend: &str, name: &str, number: u32) -> String {
 
 /// Cuts a name as ggml does, at a character.
 fn cut(name: &str) -> String {
-    name[..name.floor_char_boundary(LONGEST_NAME)].to_owned()
+    let end = (0..=LONGEST_NAME).rev().find(|&end| name.is_char_boundary(end));
+    name[..end.unwrap_or(0)].to_owned()
 }
 
 /// Returns the graph that a program built, from a capture of what its scheduler made of it: without the copies between

@@ -85,7 +85,7 @@ impl Child {
     }
 
     /// Waits until it exits.
-    pub fn wait(self) -> io::Result<Exit> {
+    pub fn wait(mut self) -> io::Result<Exit> {
         let used = self.child.wait4();
         let time = self.start.elapsed();
         self.signals.close();

@@ -19,12 +19,10 @@ mod stable_diffusion;
 mod vulkan;
 mod whisper;
 
-use std::fs::{self, File};
-use std::path::Path;
 use std::process::ExitCode;
 
 use lastuse_c_tests::Result;
-use lastuse_vendor::target_folder;
+use lastuse_vendor::{FolderLock, target_folder};
 
 use crate::jobs::Options;
 
@@ -168,22 +166,10 @@ fn main() -> ExitCode {
 
 fn run(host: &Host, is_build_only: bool, options: &Options) -> Result<()> {
     let folder = target_folder().join("hosts").join(host.name);
-    let _lock = lock(&folder)?;
+    // Another process that builds or runs the host would change its programs and models.
+    let _lock = FolderLock::wait(&folder)?;
     (host.build)()?;
     if is_build_only { Ok(()) } else { (host.test)(options) }
-}
-
-/// Waits until no other process builds or runs the host: they would change each other's programs and models.
-fn lock(folder: &Path) -> Result<File> {
-    let path = folder.join("lock");
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    fs::create_dir_all(folder).map_err(failed)?;
-    let file = File::create(&path).map_err(failed)?;
-    if file.try_lock().is_err() {
-        eprintln!("hosts: waiting for another process that holds {}", path.display());
-        file.lock().map_err(failed)?;
-    }
-    Ok(file)
 }
 
 fn parse(arguments: &[String]) -> Result<Wanted> {

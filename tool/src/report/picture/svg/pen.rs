@@ -64,12 +64,13 @@ impl Pen {
     /// Adds a rectangle, which viewers describe by its title; without one if that is empty.
     pub fn rect(&mut self, class: &str, area: &Area, title: &str) {
         let [left, top, width, height] = [area.left, area.top, area.width(), area.height()].map(Px);
-        let rect =
-            format_args!("<rect class=\"{class}\" x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\"");
-        match title {
-            "" => self.line(format_args!("{rect}/>")),
-            title => self.line(format_args!("{rect}><title>{}</title></rect>", escaped(title))),
-        }
+        let end = match title {
+            "" => "/>".to_owned(),
+            title => format!("><title>{}</title></rect>", escaped(title)),
+        };
+        self.line(format_args!(
+            "<rect class=\"{class}\" x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\"{end}"
+        ));
     }
 
     pub fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
