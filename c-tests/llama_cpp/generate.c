@@ -12,6 +12,7 @@
 #include "llama.h"
 
 #include <inttypes.h>
+#include <sys/resource.h>
 
 #define PROGRAM "generate"
 
@@ -182,6 +183,9 @@ static bool generate(struct session * session, const struct settings * settings)
     printf("decode_tokens_per_s=%.2f\n", (double) settings->tokens / decode_seconds);
     printf("logits_hash=%016" PRIx64 "\n", session->logits_hash);
     printf("logits_count=%lld\n", session->logits_count);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("peak_resident=%ld\n", usage.ru_maxrss * 1024);
     return true;
 }
 

@@ -12,9 +12,12 @@ static void add_tensor(struct gguf_context * gguf, struct ggml_tensor * tensor, 
     gguf_add_tensor(gguf, tensor);
 }
 
+// Of the matrices that are described from now on.
+static enum ggml_type matrix_type = GGML_TYPE_F16;
+
 static void add_matrix(struct gguf_context * gguf, struct ggml_context * ctx, const char * name,
                        int64_t inputs, int64_t outputs) {
-    add_tensor(gguf, ggml_new_tensor_2d(ctx, GGML_TYPE_F16, inputs, outputs), name);
+    add_tensor(gguf, ggml_new_tensor_2d(ctx, matrix_type, inputs, outputs), name);
 }
 
 static void add_vector(struct gguf_context * gguf, struct ggml_context * ctx, const char * name, int64_t width) {

@@ -73,8 +73,13 @@ static bool write_padding(FILE * file, size_t size, size_t alignment) {
     return true;
 }
 
-// Writes behind the description, which `file` ends with, the data of all tensors, F16 or F32. False when the file cannot
-// be written.
+// Zeros that take no room on disk, where the file system has sparse files.
+static bool write_zeros(FILE * file, size_t size) {
+    return size == 0 || (fseek(file, (long) size - 1, SEEK_CUR) == 0 && fputc(0, file) != EOF);
+}
+
+// Writes behind the description, which `file` ends with, the data of all tensors: random numbers in F16 or F32, zeros in other
+// types. False when the file cannot be written.
 static bool write_random_weights(FILE * file, const struct gguf_context * gguf, uint64_t seed) {
     const size_t alignment = gguf_get_alignment(gguf);
 
@@ -84,13 +89,12 @@ static bool write_random_weights(FILE * file, const struct gguf_context * gguf, 
         // One generator per tensor, seeded through a hash so that the streams do not overlap.
         uint64_t stream = seed + (uint64_t) id * UINT64_C(0xd1342543de82ef95);
         const uint64_t state = splitmix64(&stream);
-        if (type != GGML_TYPE_F16 && type != GGML_TYPE_F32) {
-            fprintf(stderr, "%s has type %s: only F16 and F32 are written\n", gguf_get_tensor_name(gguf, id),
-                    ggml_type_name(type));
-            return false;
-        }
-        if (!write_random_tensor(file, type, ne[0] * ne[1] * ne[2] * ne[3], weight_range_of(gguf, id), state)
-            || !write_padding(file, gguf_get_tensor_size(gguf, id), alignment)) {
+        const size_t   size  = gguf_get_tensor_size(gguf, id);
+        const bool     is_random = type == GGML_TYPE_F16 || type == GGML_TYPE_F32;
+        const bool     written   = is_random
+            ? write_random_tensor(file, type, ne[0] * ne[1] * ne[2] * ne[3], weight_range_of(gguf, id), state)
+            : write_zeros(file, size);
+        if (!written || !write_padding(file, size, alignment)) {
             return false;
         }
     }

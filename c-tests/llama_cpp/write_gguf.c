@@ -21,7 +21,8 @@ struct model_shape {
 
 static const char usage[] =
     "usage: write_gguf OUT.gguf [options]\n"
-    "Writes a llama model with seeded random weights (F16 matrices, F32 norms, no tokenizer).\n"
+    "Writes a llama model with seeded random weights (F16 matrices, F32 norms, no tokenizer), or with\n"
+    "matrices of zeros, which take no room on disk.\n"
     "  --layers N     transformer layers            (default 8)\n"
     "  --width N      embedding length              (default 1024)\n"
     "  --heads N      attention heads               (default 16)\n"
@@ -32,6 +33,7 @@ static const char usage[] =
     "  --experts N    experts in each layer         (default 0: one FFN without a router)\n"
     "  --used N       experts that a token uses     (default 2)\n"
     "  --seed N       seed of the weights           (default 1)\n"
+    "  --type f16|q4_0-zeros                        (default f16)\n"
     "  --help         this text\n";
 
 static bool shape_is_valid(const struct model_shape * shape) {
@@ -77,7 +79,7 @@ static void set_metadata(struct gguf_context * gguf, const struct model_shape * 
 
 static void add_matrices(struct gguf_context * gguf, struct ggml_context * ctx, const char * name,
                          int64_t inputs, int64_t outputs, int64_t count) {
-    add_tensor(gguf, ggml_new_tensor_3d(ctx, GGML_TYPE_F16, inputs, outputs, count), name);
+    add_tensor(gguf, ggml_new_tensor_3d(ctx, matrix_type, inputs, outputs, count), name);
 }
 
 struct matrix {
@@ -146,6 +148,7 @@ int main(int argc, char ** argv) {
         .layers = 8, .width = 1024, .heads = 16, .kv_heads = 4,
         .ffn = 4096, .vocab = 32000, .context = 2048, .used = 2, .seed = 1,
     };
+    const char * type = "f16";
     const struct option_spec options[] = {
         { "--layers",   &shape.layers,   1, 256,       NULL },
         { "--width",    &shape.width,    2, 65536,     NULL },
@@ -157,6 +160,7 @@ int main(int argc, char ** argv) {
         { "--experts",  &shape.experts,  0, 1024,      NULL },
         { "--used",     &shape.used,     1, 1024,      NULL },
         { "--seed",     &shape.seed,     0, INT64_MAX, NULL },
+        { "--type",     NULL,            0, 0,         &type },
     };
     const char * path = NULL;
 
@@ -166,6 +170,12 @@ int main(int argc, char ** argv) {
         case PARSE_OK:    break;
     }
     if (!shape_is_valid(&shape)) {
+        return EXIT_USAGE;
+    }
+    if (strcmp(type, "q4_0-zeros") == 0) {
+        matrix_type = GGML_TYPE_Q4_0;
+    } else if (strcmp(type, "f16") != 0) {
+        fprintf(stderr, PROGRAM ": --type needs 'f16' or 'q4_0-zeros', not '%s'\n", type);
         return EXIT_USAGE;
     }
 

@@ -20,12 +20,16 @@ const TOKENS: &str = "32";
 pub fn run() -> Result<()> {
     let llama = llama()?;
     let lastuse = lastuse(Build::Release)?;
-    let demo = Demo::prepare(&llama)?;
+    let demo = Demo::prepare(&llama, None, &["--layers", "4"])?;
+    let sizes = ["--prompt", PROMPT, "--tokens", TOKENS];
     println!(
         "llama.cpp with ggml {}, unmodified: a llama of 4 layers with random weights, prompt {PROMPT}, {TOKENS} tokens",
         llama.ggml.version
     );
-    let (on_ggml, on_lastuse) = in_turns(|| demo.generate("ggml", None), || demo.generate("lastuse", Some(&lastuse)))?;
+    let (on_ggml, on_lastuse) = in_turns(
+        || demo.generate("ggml", None, &sizes),
+        || demo.generate("lastuse", Some(&lastuse), &sizes),
+    )?;
     table::print(&on_ggml, &on_lastuse)?;
     table::compare_hashes(&on_ggml, &on_lastuse)?;
     demo.compare_logits()?;
@@ -37,16 +41,19 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-struct Demo {
+/// A program on llama.cpp, and its model.
+pub struct Demo {
     folder: PathBuf,
+    model: PathBuf,
+    is_own_model: bool,
     generate: Program,
     clock: PathBuf,
     libraries: PathBuf,
 }
 
 impl Demo {
-    /// Compiles the programs and writes the model.
-    fn prepare(llama: &Llama) -> Result<Self> {
+    /// Compiles the programs, and writes a model of these shapes unless there is one.
+    pub fn prepare(llama: &Llama, model: Option<&Path>, shapes: &[&str]) -> Result<Self> {
         let folder = target_folder().join("demo");
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let includes: Vec<&str> = llama.include_flags.iter().map(String::as_str).collect();
@@ -58,14 +65,18 @@ impl Demo {
         let flags: Vec<&str> = includes.iter().copied().chain(link).collect();
         let generate = Program::build("generate", &["llama_cpp/generate.c"], ggml, Linked::SharedGgml, &flags)?;
         let clock = Program::build_shared("liballocator_clock.so", &["llama_cpp/allocator_clock.c"], ggml, &[])?;
-        let demo = Self { folder, generate, clock, libraries };
-        let model = demo.model();
-        let written = writer.run(&[&text(&model), "--layers", "4"])?;
-        if written.code == Some(0) { Ok(demo) } else { Err(written.describe()) }
-    }
-
-    fn model(&self) -> PathBuf {
-        self.folder.join("llama.gguf")
+        let own = folder.join("llama.gguf");
+        if model.is_none() {
+            let own = text(&own);
+            let arguments: Vec<&str> = [own.as_str()].into_iter().chain(shapes.iter().copied()).collect();
+            let written = writer.run(&arguments)?;
+            if written.code != Some(0) {
+                return Err(written.describe());
+            }
+        }
+        let is_own_model = model.is_none();
+        let model = model.map_or(own, Path::to_path_buf);
+        Ok(Self { folder, model, is_own_model, generate, clock, libraries })
     }
 
     fn logits(&self, name: &str) -> PathBuf {
@@ -73,7 +84,7 @@ impl Demo {
     }
 
     /// Decodes the prompt and generates. Both runs have the clock preloaded, which measures either allocator.
-    fn generate(&self, name: &str, lastuse: Option<&Lastuse>) -> Result<Measured> {
+    pub fn generate(&self, name: &str, lastuse: Option<&Lastuse>, sizes: &[&str]) -> Result<Measured> {
         let report = self.folder.join(format!("report-{name}.txt"));
         let _ = fs::remove_file(&report);
         let mut preload = OsString::from(&self.clock);
@@ -81,8 +92,9 @@ impl Demo {
             preload.push(" ");
             preload.push(&lastuse.shared);
         }
-        let (model, logits) = (text(&self.model()), text(&self.logits(name)));
-        let arguments = [&*model, "--prompt", PROMPT, "--tokens", TOKENS, "--threads", &threads(), "--logits", &logits];
+        let (model, logits, threads) = (text(&self.model), text(&self.logits(name)), threads());
+        let mut arguments = vec![&*model, "--threads", &threads, "--logits", &logits];
+        arguments.extend(sizes);
         let variables = [
             ("LD_PRELOAD", preload.as_os_str()),
             ("ALLOCATOR_CLOCK_REPORT", report.as_os_str()),
@@ -97,7 +109,7 @@ impl Demo {
     }
 
     /// Compares every logit of the prompt's last token and of each generated one.
-    fn compare_logits(&self) -> Result<()> {
+    pub fn compare_logits(&self) -> Result<()> {
         let read = |name: &str| {
             let file = self.logits(name);
             fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))
@@ -110,9 +122,10 @@ impl Demo {
         Ok(())
     }
 
-    /// Removes the model and the logits: they are large, and every run makes them anew.
-    fn clean_up(&self) {
-        for file in [self.model(), self.logits("ggml"), self.logits("lastuse")] {
+    /// Removes the model that it wrote, and the logits: they are large, and every run makes them anew.
+    pub fn clean_up(&self) {
+        let model = self.is_own_model.then(|| self.model.clone());
+        for file in model.into_iter().chain([self.logits("ggml"), self.logits("lastuse")]) {
             let _ = fs::remove_file(file);
         }
     }

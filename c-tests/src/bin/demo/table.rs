@@ -19,6 +19,11 @@ impl Measured {
         let pairs = text.lines().filter_map(|line| line.split_once('='));
         Self(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
     }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
 }
 
 /// The runs of one program.
@@ -26,6 +31,11 @@ impl Measured {
 pub struct Runs(Vec<Measured>);
 
 impl Runs {
+    /// A single one.
+    pub fn of(run: Measured) -> Self {
+        Self(vec![run])
+    }
+
     /// The value of a key, which is the same in all runs.
     ///
     /// # Errors
