@@ -33,7 +33,7 @@
 //! - `ggml`: ggml's types and functions, and the allocator that uses them
 //! - `abi`: the functions that C calls
 //!
-//! `docs/architecture.md` walks the way of a graph through them.
+//! `docs/internals/architecture.md` walks the way of a graph through them.
 //!
 //! # Example
 //!

@@ -6,7 +6,7 @@
 //   long_run <case> [calls]
 //
 // prints the processor time of a call of ggml_gallocr_alloc_graph in each tenth of the calls. A million calls:
-// docs/measurements.md.
+// docs/internals/measurements.md.
 
 #include <malloc.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // Operations computed by the real kernels of the CPU in tiles along one dimension of the result, compared bit by bit
 // with the whole operation.
 //
-// A tiling states which tiles keep the bits. Tiling of graphs relies on it: docs/tiling-kernels.md.
+// A tiling states which tiles keep the bits. Tiling of graphs relies on it: docs/internals/tiling-kernels.md.
 #pragma once
 
 #include <stdbool.h>

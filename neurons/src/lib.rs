@@ -2,7 +2,7 @@
 //! The layout of model files serves `lastuse offload --model` too.
 //!
 //! The library of lastuse does not know this crate, and this crate does not know the library: plain data and bytes of
-//! files in and out. `docs/neurons.md` has the arguments, and describes the files.
+//! files in and out. `docs/internals/neurons.md` has the arguments, and describes the files.
 //!
 //! Each part uses only those above it in this list:
 //!

@@ -5,7 +5,7 @@ use super::Rules;
 /// Where the nodes of a buffer are computed, as far as rules depend on it.
 ///
 /// Backends of GPUs fuse nodes, relying on the in-place decisions of ggml's own allocator, so these stay as they are on
-/// every device. What else a backend's kernels tolerate is in `docs/device-kernels.md`.
+/// every device. What else a backend's kernels tolerate is in `docs/internals/device-kernels.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
     /// Memory in which ggml's CPU backend computes, and nothing else.

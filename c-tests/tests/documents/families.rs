@@ -78,7 +78,7 @@ fn families_in_readme_are_those_of_the_captured_graphs() {
 
 #[test]
 fn families_in_the_measurements_are_those_of_the_captured_graphs() {
-    let page = page("docs/measurements.md");
+    let page = page("docs/internals/measurements.md");
     let tables = tables(&page);
     let table = tables.iter().find(|table| table[0][0] == "family").expect("the table of families");
     assert!(table.len() > 10);
@@ -101,7 +101,7 @@ fn mib(bytes: Bytes) -> String {
 
 #[test]
 fn shares_of_compute_buffers_are_those_of_the_captured_graphs() {
-    let page = page("docs/measurements.md");
+    let page = page("docs/internals/measurements.md");
     let tables = tables(&page);
     let table = tables.iter().find(|table| table[0].contains(&"share of both")).expect("the table of shares");
     for row in &table[1..] {

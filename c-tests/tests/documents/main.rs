@@ -50,7 +50,7 @@ fn page(name: &str) -> Page {
 /// Returns all pages that users and contributors read.
 fn pages() -> Vec<Page> {
     let mut names: Vec<String> = ["README.md", "CONTRIBUTING.md", "c-tests/README.md"].map(str::to_owned).to_vec();
-    names.extend(matching("docs/*.md"));
+    names.extend(["docs/*.md", "docs/internals/*.md"].iter().flat_map(|pattern| matching(pattern)));
     names.iter().map(|name| page(name)).collect()
 }
 

@@ -26,7 +26,7 @@ const CLAIMS: [Claim; 4] = [
     },
     Claim { page: "docs/planning.md", before: "never a larger one. All ", command: ALL, word: "" },
     Claim { page: "README.md", before: "each of the ", command: ALL, word: "" },
-    Claim { page: "docs/measurements.md", before: "compares both allocators on ", command: ALL, word: "" },
+    Claim { page: "docs/internals/measurements.md", before: "compares both allocators on ", command: ALL, word: "" },
 ];
 
 /// Returns the number behind a word; the first one for no word.
@@ -57,7 +57,7 @@ fn bytes_of_the_demo_are_those_of_its_program() {
     let report: serde_json::Value = serde_json::from_str(&printed(&words(&line))).expect("JSON");
     let buffer = &report["allocators"][0]["buffers"][0];
     let [lastuse, ggml] = ["bytes", "ggml_alloc"].map(|key| buffer[key].as_u64().expect("bytes").to_string());
-    let text = page("docs/measurements.md").text;
+    let text = page("docs/internals/measurements.md").text;
     let demo = text.split("c-tests/llama_style.c on ggml").nth(1).expect("the output of cargo demo");
     let row: Vec<&str> =
         demo.lines().find(|line| line.contains("compute buffer, bytes")).expect("a row").split_whitespace().collect();

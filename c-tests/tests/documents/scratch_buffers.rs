@@ -1,5 +1,5 @@
 //! `examples/scratch_buffers`: a program with sizes computed by hand, scratch buffers and copies, and one without them;
-//! and that `docs/from-scratch-buffers.md` quotes both.
+//! and that `docs/internals/from-scratch-buffers.md` quotes both.
 
 use std::ffi::OsStr;
 
@@ -7,7 +7,7 @@ use crate::support;
 use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::{Ggml, Package};
 
-const PAGE: &str = include_str!("../../../docs/from-scratch-buffers.md");
+const PAGE: &str = include_str!("../../../docs/internals/from-scratch-buffers.md");
 const BEFORE: &str = include_str!("../../examples/scratch_buffers/before.c");
 const AFTER: &str = include_str!("../../examples/scratch_buffers/after.c");
 

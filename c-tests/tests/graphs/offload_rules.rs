@@ -1,4 +1,4 @@
-//! Compute buffers under the three offload rules: the table of `docs/offload-rules.md`.
+//! Compute buffers under the three offload rules: the table of `docs/internals/offload-rules.md`.
 
 use lastuse::graph::Device;
 use lastuse::graph::snapshot::Snapshot;
@@ -11,7 +11,7 @@ use lastuse_c_tests::{aligned_table, captured_graphs, read_graph};
 
 use crate::support::expect;
 
-const PAGE: &str = include_str!("../../../docs/offload-rules.md");
+const PAGE: &str = include_str!("../../../docs/internals/offload-rules.md");
 
 const GRAPHS: [&str; 3] = ["flash-v32k-llama", "noflash-v128k-llama", "deep48-qwen3moe"];
 
@@ -68,5 +68,5 @@ fn page_has_the_compute_buffers_of_each_rule() {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(GRAPHS.map(row));
     let table = aligned_table(&rows, 1);
-    assert!(PAGE.contains(&table), "docs/offload-rules.md must have this table:\n{table}");
+    assert!(PAGE.contains(&table), "docs/internals/offload-rules.md must have this table:\n{table}");
 }

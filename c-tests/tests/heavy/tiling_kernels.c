@@ -4,7 +4,7 @@
 //
 //   tiling_kernels <case>
 //
-// Prints how many divisions were compared. The results are in docs/tiling-kernels.md.
+// Prints how many divisions were compared. The results are in docs/internals/tiling-kernels.md.
 
 #include <sys/wait.h>
 #include <unistd.h>

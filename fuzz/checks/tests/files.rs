@@ -1,6 +1,6 @@
 //! Every reader with the committed corpus, and with inputs made from it, deterministically.
 //!
-//! `FUZZ_INPUTS` sets how many are made for each reader; see `docs/fuzzing.md`.
+//! `FUZZ_INPUTS` sets how many are made for each reader; see `docs/internals/fuzzing.md`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@
 //!
 //! [`divide()`] takes the groups with the highest hotness per byte. Where every group has the same bytes, the result is
 //! the optimum of the integer program that maximizes the hotness on the GPU; elsewhere [`NeuronDivision::bound`] states
-//! a value that no choice can exceed. `docs/neurons.md` has the arguments.
+//! a value that no choice can exceed. `docs/internals/neurons.md` has the arguments.
 
 mod cost;
 mod granule;

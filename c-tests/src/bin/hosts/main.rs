@@ -41,7 +41,7 @@ Usage: cargo hosts [HOST] [--build | --faults] [--rounds N] [--only WORDS]
   --only WORDS   run only the jobs with all of these words in their labels, and write no report; not of
                  rpc without --faults, vulkan, cuda
 
-Nothing is installed: a message names the Debian packages that are missing. docs/hosts.md says what is measured.
+Nothing is installed: a message names the Debian packages that are missing. docs/internals/hosts.md says what is measured.
 Exit codes: 0 all checks pass, 1 a check or a step failed, 2 wrong usage.";
 
 /// The options of a host besides `--build`.

@@ -1,4 +1,4 @@
-//! `docs/neurons.md` has the numbers of published shapes, and every rule.
+//! `docs/internals/neurons.md` has the numbers of published shapes, and every rule.
 
 use lastuse_neurons::division::{
     Granule, Inactive, LayerCost, LayerNeurons, MatrixRow, PowerInferShape, divide, powerinfer_capacity,
@@ -6,7 +6,7 @@ use lastuse_neurons::division::{
 use lastuse_neurons::gpuidx::IndexRule;
 
 /// The guide has a table of shapes.
-const PAGE: &str = include_str!("../../../../docs/neurons.md");
+const PAGE: &str = include_str!("../../../../docs/internals/neurons.md");
 
 /// A row of the table: the name, n_embd, n_ff, layers, whether there is a gate, and the budget.
 fn guide_row((name, embd, ff, layers, gated, budget): (&str, u64, u32, usize, bool, u64)) -> String {
@@ -41,7 +41,7 @@ fn guide_has_the_numbers_of_published_shapes() {
         ("Falcon 40B, no gate", 8192, 32_768, 60, false, 20_000_000_000),
     ];
     let rows: String = shapes.into_iter().map(guide_row).collect();
-    assert!(PAGE.contains(&rows), "docs/neurons.md should have\n{rows}");
+    assert!(PAGE.contains(&rows), "docs/internals/neurons.md should have\n{rows}");
 }
 
 #[test]
