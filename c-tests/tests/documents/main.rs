@@ -6,9 +6,11 @@
 //! - a table whose first title is a `lastuse` command: its words in capitals are columns (`tables`)
 //! - a block of JSON below a command with `--json`: the output has at least that (`quoted`)
 //! - everything in code that looks like a command, a file or a variable of lastuse (`named`)
+//! - links (`links`)
 
 mod examples;
 mod families;
+mod links;
 mod named;
 mod numbers;
 mod quoted;
