@@ -18,6 +18,7 @@ mod scratch_buffers;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;
+mod worth;
 
 use std::fs;
 use std::path::PathBuf;
