@@ -13,6 +13,7 @@ mod families;
 mod links;
 mod named;
 mod numbers;
+mod production;
 mod quoted;
 mod scratch_buffers;
 #[path = "../support/mod.rs"]
