@@ -7,13 +7,13 @@
 //   topic                                                   guide                   examples
 //   is lastuse in use, and what it has done                 docs/api.md             docs/examples/process.c
 //   settings: rules of sharing, effort, files               docs/settings.md        docs/examples/settings.c
-//   values that can be read later                           docs/retention.md       docs/examples/retention.c
-//   values of tensors in files                              docs/inspecting.md      docs/examples/inspecting.c
+//   values that can be read later                           docs/values.md          docs/examples/retention.c
+//   values of tensors in files                              docs/values.md          docs/examples/inspecting.c
 //   what devices hold                                       docs/accounting.md      docs/examples/accounting.c
 //   sizes, lower bounds, why a graph needs its memory       docs/api.md             docs/examples/sizes.c
 //   contexts that need no size                              docs/contexts.md        docs/examples/contexts.c
 //   order as a part of the graph, results without copies    docs/copies.md          docs/examples/copies.c
-//   results that survive later graphs                       docs/steps.md           docs/examples/dedicated.c
+//   results that survive later graphs                       docs/dedicated.md       docs/examples/dedicated.c
 //   a training graph that fits a budget                     docs/recomputation.md   docs/examples/recomputation.c
 //   tiling, to fit a budget                                 docs/tiling.md          docs/examples/tiling.c
 //   a graph computed in steps                               docs/steps.md           docs/examples/steps.c
@@ -555,7 +555,7 @@ bool lastuse_graph_dump_begin(struct ggml_cgraph *graph);
 
 // Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes and
 // inputs whose names lastuse_set("dump", ...) selects. Each call writes to the next free folder, "run-00001" and so on, with
-// an "index.jsonl" (docs/inspecting.md). Asynchronous backends must be synchronized before. n_written may be NULL;
+// an "index.jsonl" (docs/values.md). Asynchronous backends must be synchronized before. n_written may be NULL;
 // otherwise it gets the number of arrays. Returns false if a tensor could not be written (the others were), if no
 // names are set, and if lastuse is not enabled or does not know the layout of this ggml.
 bool lastuse_graph_dump(struct ggml_cgraph *graph,
@@ -642,7 +642,7 @@ void lastuse_context_free(struct ggml_context *ctx);
 // before. The graph is not changed; its plan may be larger than that of ggml's own allocator. Lasts until
 // lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. For allocators of schedulers,
 // use lastuse_set. Returns false if lastuse has not created galloc, if t is only computed in tiles, or if no operation
-// computes until. See docs/retention.md.
+// computes until. See docs/values.md.
 bool lastuse_tensor_retain(struct ggml_gallocr *galloc, struct ggml_tensor *t, struct ggml_tensor *until);
 
 // Ends lastuse_tensor_retain for t, in the graphs that galloc plans from now on. Names that lastuse_set retains stay
@@ -670,7 +670,7 @@ struct ggml_tensor *ggml_dependency(struct ggml_context *ctx, struct ggml_tensor
 // buffer cannot compute it, a new tensor in ctx that copies t there, for ggml_build_forward_expand.
 //
 // Called once for a tensor, before its graph is reserved or allocated. talloc, from ggml_tallocr_new, hands out the bytes in
-// the order of calls. Returns NULL in the cases that docs/steps.md lists; ctx may then have a tensor that nothing uses.
+// the order of calls. Returns NULL in the cases that docs/dedicated.md lists; ctx may then have a tensor that nothing uses.
 struct ggml_tensor *lastuse_tensor_dedicate(struct ggml_context *ctx,
                                             struct ggml_tensor *t,
                                             struct ggml_tallocr *talloc);

@@ -1,4 +1,4 @@
-// Results in buffers of the program, where they survive later graphs. Explained in docs/steps.md.
+// Results in buffers of the program, where they survive later graphs. Explained in docs/dedicated.md.
 //
 // An example of each function. ctx has room for tensors and graphs, and backend is a CPU.
 

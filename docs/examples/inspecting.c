@@ -1,4 +1,4 @@
-// Values of tensors in files, for NumPy. Explained in docs/inspecting.md.
+// Values of tensors in files, for NumPy. Explained in docs/values.md.
 //
 // An example of each function. ctx has room for tensors and graphs, and backend is a CPU.
 

@@ -1,4 +1,4 @@
-// Values that can be read after their last use. Explained in docs/retention.md.
+// Values that can be read after their last use. Explained in docs/values.md.
 //
 // An example of each function. ctx has room for tensors and graphs, and backend is a CPU.
 

@@ -91,7 +91,7 @@ pub unsafe extern "C" fn lastuse_graph_dump_begin(graph: *mut ggml_cgraph) -> bo
 
 /// Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes and
 /// inputs whose names lastuse_set("dump", ...) selects. Each call writes to the next free folder, "run-00001" and so on, with
-/// an "index.jsonl" (docs/inspecting.md). Asynchronous backends must be synchronized before. n_written may be NULL;
+/// an "index.jsonl" (docs/values.md). Asynchronous backends must be synchronized before. n_written may be NULL;
 /// otherwise it gets the number of arrays. Returns false if a tensor could not be written (the others were), if no
 /// names are set, and if lastuse is not enabled or does not know the layout of this ggml.
 ///

@@ -12,7 +12,7 @@ use super::context::expect_not_freed;
 /// before. The graph is not changed; its plan may be larger than that of ggml's own allocator. Lasts until
 /// lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. For allocators of schedulers,
 /// use lastuse_set. Returns false if lastuse has not created galloc, if t is only computed in tiles, or if no operation
-/// computes until. See docs/retention.md.
+/// computes until. See docs/values.md.
 ///
 /// # Safety
 /// `galloc` is a live allocator that no other thread uses; `t` is live; `until` is NULL or live.
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn ggml_dependency(
 /// buffer cannot compute it, a new tensor in ctx that copies t there, for ggml_build_forward_expand.
 ///
 /// Called once for a tensor, before its graph is reserved or allocated. talloc, from ggml_tallocr_new, hands out the bytes in
-/// the order of calls. Returns NULL in the cases that docs/steps.md lists; ctx may then have a tensor that nothing uses.
+/// the order of calls. Returns NULL in the cases that docs/dedicated.md lists; ctx may then have a tensor that nothing uses.
 ///
 /// # Safety
 /// `ctx` has room for one more tensor; `t` and the buffer of `talloc` stay live as long as the returned tensor is used. No other

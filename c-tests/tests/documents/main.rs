@@ -6,7 +6,7 @@
 //! - a table whose first title is a `lastuse` command: its words in capitals are columns (`tables`)
 //! - a block of JSON below a command with `--json`: the output has at least that (`quoted`)
 //! - everything in code that looks like a command, a file or a variable of lastuse (`named`)
-//! - links (`links`)
+//! - links (`links`), and blocks of C, which compile (`snippets`)
 
 mod examples;
 mod families;
@@ -18,6 +18,7 @@ mod quoted;
 mod scratch_buffers;
 #[path = "../support/mod.rs"]
 mod support;
+mod snippets;
 mod tables;
 mod worth;
 

@@ -50,10 +50,16 @@ impl<'t> Header<'t> {
     }
 }
 
-/// Returns whether a number is printed, or the ratio of two others, rounded.
+/// Returns whether a number is printed, or the ratio of two others, rounded. With a sign, it is a change in percent: of
+/// another number to a printed one, or that of a printed ratio.
 fn is_right(number: &str, others: &[&str], printed: &[&str]) -> bool {
     let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     let value = |number: &str| number.parse::<f64>().expect("a number");
+    if number.starts_with(['+', '-']) {
+        let is_change = |ratio: f64| format!("{:+.decimals$}", (ratio - 1.0) * 100.0) == number;
+        let to_printed = |other: &&str| printed.iter().any(|printed| is_change(value(other) / value(printed)));
+        return printed.iter().any(|ratio| is_change(value(ratio))) || others.iter().any(to_printed);
+    }
     let is_ratio =
         |above: &&str| others.iter().any(|below| format!("{:.decimals$}", value(above) / value(below)) == number);
     printed.contains(&number) || (decimals > 0 && others.iter().any(is_ratio))
@@ -97,5 +103,7 @@ fn headers_name_columns_by_words_in_capitals() {
     assert_eq!(header.numbers(&row), ["12", "30"]);
     assert!(Header::of(&["`lastuse ...`", ""]).is_none() && Header::of(&["graph", "bytes"]).is_none());
     assert!(is_right("0.400", &["12", "30"], &[]) && !is_right("0.401", &["12", "30"], &[]));
+    assert!(is_right("-25.0", &[], &["0.75"]) && is_right("+50.0", &["12", "+50.0"], &["8"]));
+    assert!(!is_right("-25.1", &["12", "-25.1"], &["0.75", "16"]) && !is_right("25.0", &[], &["0.75"]));
     assert!(is_right("12", &[], &["12"]) && !is_right("12", &["12"], &["120"]));
 }
