@@ -11,11 +11,14 @@ fn main() {
 }
 
 /// Sets the name by which linked programs find the shared library: without a version, see docs/stability.md. A cdylib
-/// has no SONAME by default, and a program linked with it would then record the path of the file on the build machine.
+/// has no SONAME by default, and a program linked with it would then record the path of the file on the build machine. With
+/// the feature `capi` cargo-c sets it, and of two names linkers take the last.
 ///
 /// The export list needs no version script: rustc passes one that exports exactly the `no_mangle` functions.
 fn set_link_arguments() {
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,liblastuse.so");
+    if std::env::var_os("CARGO_FEATURE_CAPI").is_none() {
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,liblastuse.so");
+    }
     // Allocators, and functions that run at the end of the process, stay where a program closes the library that it has
     // loaded, as Node does with one that is not an add-on.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");

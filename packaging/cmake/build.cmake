@@ -13,11 +13,16 @@ find_program(LASTUSE_LD NAMES ld.bfd ld REQUIRED)
 
 # Has cargo build a library with a profile: `files`, in the folder that `folder` is set to. Cargo knows what has changed.
 function(lastuse_cargo_build profile folder files)
-    set(built "${LASTUSE_TARGET_DIR}/${profile}")
+    # Cargo leaves the version of glibc out, which cargo-zigbuild takes after the name of a target.
+    string(REGEX REPLACE "\\..*" "" built "${LASTUSE_TARGET}")
+    string(JOIN / built "${LASTUSE_TARGET_DIR}" ${built} "${profile}")
+    set(target ${LASTUSE_TARGET})
+    list(TRANSFORM target PREPEND --target=)
     list(TRANSFORM files PREPEND "${built}/")
     add_custom_target("lastuse_${profile}"
         COMMAND "${LASTUSE_CARGO}" rustc --quiet --profile "${profile}" --lib --locked --package lastuse
-            --manifest-path "${lastuse_sources}/Cargo.toml" --target-dir "${LASTUSE_TARGET_DIR}" ${ARGN}
+            --manifest-path "${lastuse_sources}/Cargo.toml" --target-dir "${LASTUSE_TARGET_DIR}" ${target}
+            ${ARGN}
         BYPRODUCTS ${files} COMMENT "lastuse: cargo builds ${profile}" VERBATIM)
     set(${folder} "${built}" PARENT_SCOPE)
 endfunction()
@@ -53,6 +58,6 @@ endif()
 
 # The targets of programs, as find_package makes them of what is installed.
 include(packaging/cmake/lastuse-targets.cmake)
-lastuse_add_targets("${lastuse_lib}" "${lastuse_sources}/include")
+lastuse_add_targets("${lastuse_lib}" "${lastuse_sources}/include" ON)
 add_dependencies(lastuse::static lastuse_libraries)
 add_dependencies(lastuse::shared lastuse_libraries)

@@ -3,8 +3,25 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(lastuse_cmake "${CMAKE_INSTALL_LIBDIR}/cmake/lastuse")
-# Paths in the files that are relative to them, so that the prefix can be moved.
-file(RELATIVE_PATH LASTUSE_PC_PREFIX "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /p)
+# Paths in the files are relative to them, so that the prefix can be moved, except where a folder is given as an absolute one.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+    set(LASTUSE_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
+else()
+    file(RELATIVE_PATH to_prefix "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /p)
+    set(LASTUSE_PC_PREFIX "\${pcfiledir}/${to_prefix}")
+endif()
+foreach(folder IN ITEMS LIBDIR INCLUDEDIR)
+    set(LASTUSE_PC_${folder} "${CMAKE_INSTALL_${folder}}")
+    if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_${folder}}")
+        string(PREPEND LASTUSE_PC_${folder} "\${prefix}/")
+    endif()
+endforeach()
+set(LASTUSE_PC_NEEDS "-ldl -lm -lpthread")
+set(LASTUSE_PC_LIBS -llastuse)
+if(NOT LASTUSE_SHARED)
+    # A program may reach the allocator through ggml's scheduler alone.
+    set(LASTUSE_PC_LIBS "-Wl,-u,ggml_gallocr_new_n -llastuse ${LASTUSE_PC_NEEDS}")
+endif()
 configure_file("${lastuse_tools}/lastuse.pc.in" lastuse.pc @ONLY)
 configure_package_config_file("${lastuse_tools}/lastuse-config.cmake.in" "${CMAKE_CURRENT_BINARY_DIR}/lastuse-config.cmake"
     INSTALL_DESTINATION "${lastuse_cmake}" PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR
@@ -14,7 +31,9 @@ write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/lastuse-config-ver
 
 install(FILES "${lastuse_sources}/include/lastuse.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(FILES "${lastuse_lib}/liblastuse.a" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(PROGRAMS "${lastuse_lib}/liblastuse.so" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+if(LASTUSE_SHARED)
+    install(PROGRAMS "${lastuse_lib}/liblastuse.so" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/lastuse.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 install(FILES
     "${CMAKE_CURRENT_BINARY_DIR}/lastuse-config.cmake"

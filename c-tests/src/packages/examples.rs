@@ -34,7 +34,7 @@ pub fn check_example(tool: Tool, prefix: &Prefix, ggml: &Ggml) -> Result<String>
     let [found, pc] = installed_ggml(ggml, Libraries::Shared)?;
     let (sources, build) = (copy.join(&name), copy.join("build"));
     let with_packages = |mut command: Command| {
-        let paths = [prefix.path().join("lib/pkgconfig"), pc.clone()].map(|path| path.display().to_string());
+        let paths = [prefix.libraries().join("pkgconfig"), pc.clone()].map(|path| path.display().to_string());
         command.env("PKG_CONFIG_PATH", paths.join(":"));
         output_of(command)
     };
@@ -67,8 +67,8 @@ pub fn check_example(tool: Tool, prefix: &Prefix, ggml: &Ggml) -> Result<String>
 
 /// Meson writes no run path of libraries that pkg-config finds, so the program is told where they are.
 fn is_served(program: &Path, prefix: &Prefix) -> Result<String> {
-    let lib = prefix.path().join("lib");
-    let outcome = Program::existing(program).run_with(&[], &[("LD_LIBRARY_PATH", lib.as_os_str())])?;
+    let folder = prefix.libraries().as_os_str();
+    let outcome = Program::existing(program).run_with(&[], &[("LD_LIBRARY_PATH", folder)])?;
     let is_right = outcome.code == Some(0) && outcome.value("allocator") == Some("lastuse");
     if is_right { Ok(outcome.stdout) } else { Err(format!("{}: {}", program.display(), outcome.describe())) }
 }

@@ -93,8 +93,7 @@ impl InjectedBuild<'_> {
     /// # Errors
     /// The message of CMake; and the bytes, if lastuse adds more than 1,500,000.
     pub fn check_size(&self) -> Result<[u64; 2]> {
-        let plain = self.plain_folder();
-        self.build_in(&plain, "ggml-base", &[], &[])?;
+        self.build_plain()?;
         let [without, with] = [self.plain_library()?, self.base()].map(|library| stripped(&library));
         let (without, with) = (without?, with?);
         if with.saturating_sub(without) > MOST_BYTES {
@@ -103,7 +102,15 @@ impl InjectedBuild<'_> {
         Ok([without, with])
     }
 
-    /// The base library of [`Self::check_size`] that has no lastuse inside.
+    /// Builds the base library of its ggml as it is.
+    ///
+    /// # Errors
+    /// The message of CMake.
+    pub fn build_plain(&self) -> Result<()> {
+        self.build_in(&self.plain_folder(), "ggml-base", &[], &[])
+    }
+
+    /// The base library of [`Self::build_plain`], which has no lastuse inside.
     ///
     /// # Errors
     /// It is not built.

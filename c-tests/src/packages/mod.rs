@@ -16,5 +16,6 @@ mod inject;
 pub use cmake::{check_added_folder, check_orders};
 pub use examples::{Tool, check_example};
 pub use inject::{Form, InjectedBuild, check_ggml, check_unknown_layout};
-pub use prefix::Prefix;
-pub use served::{Served, check_served, served};
+pub use prefix::{Prefix, pkg_config_file, root as packages_folder};
+pub use project::output_of;
+pub use served::{ReportedRun, Served, check_served, served};

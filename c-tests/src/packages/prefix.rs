@@ -12,11 +12,13 @@ use crate::{Result, folder};
 #[derive(Debug)]
 pub struct Prefix {
     folder: PathBuf,
+    /// The folder of its libraries.
+    libraries: PathBuf,
     _lock: FolderLock,
 }
 
 /// Where packages are installed and tested.
-pub(super) fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     let target = target_folder().join("packages");
     std::path::absolute(&target).unwrap_or(target)
 }
@@ -44,8 +46,19 @@ impl Prefix {
         }
         project.install(&first)?;
         fs::rename(&first, &last).map_err(|error| format!("{}: {error}", last.display()))?;
-        let prefix = Self { folder: last, _lock: lock };
+        let prefix = Self { libraries: last.join("lib"), folder: last, _lock: lock };
         prefix.check_paths(&sources)?;
+        Ok(prefix)
+    }
+
+    /// What was installed to a folder in another way, such as an unpacked archive, with its libraries in this folder below.
+    ///
+    /// # Errors
+    /// The lock of the folder of packages cannot be had.
+    pub fn unpacked(folder: &Path, libraries: &str) -> Result<Self> {
+        let lock = FolderLock::wait(&root())?;
+        let prefix = Self { libraries: folder.join(libraries), folder: folder.to_owned(), _lock: lock };
+        prefix.check_paths(&crate::folder().with_file_name(""))?;
         Ok(prefix)
     }
 
@@ -54,19 +67,24 @@ impl Prefix {
         &self.folder
     }
 
+    /// The folder of its libraries.
+    pub fn libraries(&self) -> &Path {
+        &self.libraries
+    }
+
     /// The file for `CMAKE_PROJECT_INCLUDE`.
     pub fn inject(&self) -> PathBuf {
-        self.folder.join("lib/cmake/lastuse/lastuse-inject.cmake")
+        self.libraries.join("cmake/lastuse/lastuse-inject.cmake")
     }
 
     /// Files whose content programs depend on.
     pub fn files(&self) -> Vec<PathBuf> {
-        vec![self.inject(), self.folder.join("lib/cmake/lastuse/lastuse-in-ggml.o")]
+        vec![self.inject(), self.libraries.join("cmake/lastuse/lastuse-in-ggml.o")]
     }
 
     /// Checks that files that tools read name neither the repository nor the folder that was moved.
     fn check_paths(&self, repository: &Path) -> Result<()> {
-        for folder in ["lib/cmake/lastuse", "lib/pkgconfig"].map(|folder| self.folder.join(folder)) {
+        for folder in ["cmake/lastuse", "pkgconfig"].map(|folder| self.libraries.join(folder)) {
             let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
             for entry in fs::read_dir(&folder).map_err(failed)? {
                 let path = entry.map_err(failed)?.path();
@@ -78,6 +96,18 @@ impl Prefix {
         }
         Ok(())
     }
+}
+
+/// Configures lastuse by CMake, with these settings (`NAME=VALUE`), and returns the text of `lastuse.pc`. Nothing is built.
+///
+/// # Errors
+/// The message of CMake.
+pub fn pkg_config_file(settings: &[&str]) -> Result<String> {
+    let build = root().join("configured");
+    let project = Project { sources: &folder().with_file_name(""), folder: &build, generator: None };
+    project.configure(&settings.iter().map(|&setting| setting.to_owned()).collect::<Vec<_>>())?;
+    let file = project.file("lastuse.pc");
+    fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// How the libraries of an installed ggml are linked.

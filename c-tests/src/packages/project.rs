@@ -63,7 +63,7 @@ impl Project<'_> {
 ///
 /// # Errors
 /// Its words, exit code and output.
-pub(super) fn output_of(mut command: Command) -> Result<String> {
+pub fn output_of(mut command: Command) -> Result<String> {
     clear_variables(&mut command);
     let words: Vec<String> = std::iter::once(command.get_program())
         .chain(command.get_args())

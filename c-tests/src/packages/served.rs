@@ -34,24 +34,42 @@ pub fn served(program: &Path, arguments: &[&str], variables: &[(&str, &OsStr)]) 
     if outcome.code != Some(0) {
         return Err(format!("{}: {}", program.display(), outcome.describe()));
     }
-    let (server, bytes) = read(&text)?;
+    let ReportedRun { server, bytes, .. } = ReportedRun::read(&text)?;
     Ok(Served { outcome, server, bytes })
 }
 
-/// Returns the server and the bytes of a report.
-fn read(report: &str) -> Result<(String, u64)> {
-    let (mut server, mut most) = (String::new(), std::collections::BTreeMap::new());
-    for line in report.lines() {
-        let event: serde_json::Value = serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
-        if event["event"] == "start" {
-            event["server"].as_str().unwrap_or_default().clone_into(&mut server);
+/// What lastuse reports of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportedRun {
+    /// `lastuse`, or `ggml-alloc`; empty if no allocator was made.
+    pub server: String,
+    /// The version of ggml.
+    pub ggml: String,
+    /// The largest buffers of all allocators, in bytes.
+    pub bytes: u64,
+}
+
+impl ReportedRun {
+    /// Reads the events of a report.
+    ///
+    /// # Errors
+    /// A line is not JSON.
+    pub fn read(report: &str) -> Result<Self> {
+        let (mut run, mut most) = (Self::default(), std::collections::BTreeMap::new());
+        for line in report.lines() {
+            let event: serde_json::Value = serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
+            if event["event"] == "start" {
+                event["server"].as_str().unwrap_or_default().clone_into(&mut run.server);
+                event["ggml"].as_str().unwrap_or_default().clone_into(&mut run.ggml);
+            }
+            for buffer in event["buffers"].as_array().into_iter().flatten() {
+                let of = most.entry((event["allocator"].as_u64(), buffer["id"].as_u64())).or_insert(0);
+                *of = buffer["bytes"].as_u64().unwrap_or(0).max(*of);
+            }
         }
-        for buffer in event["buffers"].as_array().into_iter().flatten() {
-            let of = most.entry((event["allocator"].as_u64(), buffer["id"].as_u64())).or_insert(0);
-            *of = buffer["bytes"].as_u64().unwrap_or(0).max(*of);
-        }
+        run.bytes = most.values().sum();
+        Ok(run)
     }
-    Ok((server, most.values().sum()))
 }
 
 /// Runs a program with lastuse and with `LASTUSE=off`, and checks that each serves it in its run, that it
@@ -96,11 +114,12 @@ mod tests {
 
     #[test]
     fn the_largest_buffers_count() {
-        let report = "{\"event\":\"start\",\"server\":\"lastuse\"}\n\
+        let report = "{\"event\":\"start\",\"server\":\"lastuse\",\"ggml\":\"1.2\"}\n\
                       {\"event\":\"plan\",\"allocator\":1,\"buffers\":[{\"id\":0,\"bytes\":5},{\"id\":1,\"bytes\":1}]}\n\
                       {\"event\":\"plan\",\"allocator\":1,\"buffers\":[{\"id\":0,\"bytes\":3}]}\n\
                       {\"event\":\"plan\",\"allocator\":2,\"buffers\":[{\"id\":0,\"bytes\":7}]}\n";
-        assert_eq!(read(report), Ok(("lastuse".to_owned(), 13)));
-        assert!(read("no").is_err());
+        let run = ReportedRun { server: "lastuse".to_owned(), ggml: "1.2".to_owned(), bytes: 13 };
+        assert_eq!(ReportedRun::read(report), Ok(run));
+        assert!(ReportedRun::read("no").is_err());
     }
 }

@@ -80,6 +80,28 @@ fn soname_is_set() {
     assert!(text.lines().any(|line| line.contains("SONAME") && line.contains("[liblastuse.so]")), "{text}");
 }
 
+/// cargo-c gives the library a name with a version, and a linker takes the last of two names.
+#[test]
+fn soname_is_left_to_cargo_c() {
+    let folder = lastuse_vendor::target_folder().join("c-tests");
+    std::fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{error}"));
+    let (script, source) = (folder.join("build-script"), lastuse_c_tests::folder().with_file_name("build.rs"));
+    let status = Command::new("rustc").args(["--edition=2024", "-o"]).args([&script, &source]).status();
+    assert!(status.unwrap_or_else(|error| panic!("rustc: {error}")).success());
+    let arguments = |has_capi: bool| {
+        let mut command = Command::new(&script);
+        if has_capi {
+            command.env("CARGO_FEATURE_CAPI", "1");
+        }
+        let output = command.output().unwrap_or_else(|error| panic!("{}: {error}", script.display()));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        ["-soname,liblastuse.so", "-z,nodelete"].map(|argument| text.lines().any(|line| line.ends_with(argument)))
+    };
+    assert_eq!(arguments(false), [true, true]);
+    assert_eq!(arguments(true), [false, true]);
+}
+
 /// Two static libraries made by Rust bring two copies of its standard library.
 #[test]
 fn links_beside_another_rust_static_library() {

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::support::{self, expect};
-use lastuse_c_tests::packages::{Prefix, Tool, check_added_folder, check_example, check_orders};
+use lastuse_c_tests::packages::{Prefix, Tool, check_added_folder, check_example, check_orders, pkg_config_file};
 use lastuse_vendor::Package;
 
 fn prefix() -> &'static Prefix {
@@ -34,6 +34,25 @@ fn it_serves_in_every_order_of_libraries() {
 fn it_can_be_a_folder_of_a_project() {
     prefix();
     assert_eq!(check_added_folder(&support::ggml(Package::LlamaCpp)), Ok(12));
+}
+
+/// Nix, for one, gives absolute folders, and another for each kind of file.
+#[test]
+fn pkg_config_file_has_the_folders_of_the_installation() {
+    let lines = |settings: &[&str], names: &[&str]| -> Vec<String> {
+        let text = expect(pkg_config_file(settings));
+        let is_wanted = |line: &&str| names.iter().any(|name| line.starts_with(name));
+        text.lines().filter(is_wanted).map(str::to_owned).collect()
+    };
+    let folders = ["prefix=", "libdir=", "includedir="];
+    let relative = lines(&["CMAKE_INSTALL_LIBDIR=lib/x"], &folders);
+    assert_eq!(relative, ["prefix=${pcfiledir}/../../../", "libdir=${prefix}/lib/x", "includedir=${prefix}/include"]);
+    let absolute = ["CMAKE_INSTALL_LIBDIR=/a/lib", "CMAKE_INSTALL_INCLUDEDIR=/b/include", "CMAKE_INSTALL_PREFIX=/c"];
+    assert_eq!(lines(&absolute, &folders), ["prefix=/c", "libdir=/a/lib", "includedir=/b/include"]);
+    let mixed = lines(&absolute[..1], &folders[1..]);
+    assert_eq!(mixed, ["libdir=/a/lib", "includedir=${prefix}/include"]);
+    let is_static = lines(&["LASTUSE_SHARED=OFF"], &["Libs:"]);
+    assert_eq!(is_static, ["Libs: -L${libdir} -Wl,-u,ggml_gallocr_new_n -llastuse -ldl -lm -lpthread"]);
 }
 
 /// Libraries of C that it is linked into would export Rust's own symbols otherwise.

@@ -36,7 +36,7 @@ pub const GUARD: Library = Library {
 };
 
 impl Library {
-    /// Finds the library next to this tool or in ../lib, or else unpacks the embedded one.
+    /// Finds the library next to this tool, in ../lib or in ../lib/lastuse, or else unpacks the embedded one.
     pub fn find(&self) -> Result<PathBuf, NotStarted> {
         if let Some(file) = self.beside_this_tool() {
             return check_name(file);
@@ -52,10 +52,17 @@ impl Library {
 
     fn beside_this_tool(&self) -> Option<PathBuf> {
         let tool = std::env::current_exe().and_then(|tool| tool.canonicalize()).ok()?;
-        let folder = tool.parent()?;
-        let places = [folder.join(self.name), folder.parent()?.join("lib").join(self.name)];
-        places.into_iter().find(|file| file.is_file())
+        places(&tool)?.into_iter().map(|folder| folder.join(self.name)).find(|file| file.is_file())
     }
+}
+
+/// Folders with the libraries of a tool: its own, that of libraries to be linked, and that of libraries which no program is
+/// linked with.
+fn places(tool: &Path) -> Option<[PathBuf; 3]> {
+    let folder = tool.parent()?;
+    let libraries = folder.parent()?.join("lib");
+    let private = libraries.join("lastuse");
+    Some([folder.to_owned(), libraries, private])
 }
 
 /// Finds the allocator: the file given, or that of LASTUSE_LIBRARY, or the nearest one.
@@ -128,4 +135,15 @@ pub fn has_lastuse(program: &Path) -> Result<bool, NotStarted> {
         );
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_of_a_package_are_in_a_folder_for_it_alone() {
+        let folders = places(Path::new("/usr/bin/lastuse")).expect("it is in a folder");
+        assert_eq!(folders.map(|folder| folder.display().to_string()), ["/usr/bin", "/usr/lib", "/usr/lib/lastuse"]);
+    }
 }

@@ -44,8 +44,8 @@ impl NotStarted {
 /// Options for the program to run.
 #[derive(clap::Args)]
 pub struct Target {
-    /// The shared library to preload [default: $LASTUSE_LIBRARY, or else liblastuse.so next to this tool or in ../lib,
-    /// or else the one embedded in this tool]
+    /// The shared library to preload [default: $LASTUSE_LIBRARY, or else liblastuse.so next to this tool, in ../lib or in
+    /// ../lib/lastuse, or else the one embedded in this tool]
     #[arg(long = "library", value_name = "FILE")]
     preload: Option<PathBuf>,
 
