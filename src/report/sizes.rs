@@ -26,19 +26,36 @@ pub fn exact(bytes: Bytes) -> String {
     if bytes < 1024 { format!("{bytes} bytes") } else { format!("{} ({bytes} bytes)", fixed(bytes)) }
 }
 
-/// Parses a number of bytes, with K, M, G or T for binary units, in any case: "53000000", "512M", "2GiB". `None` for
-/// anything else, and for 2^64 and more.
+/// Parses a number of bytes, in any case: "53000000", with binary units "512M", "1.5GiB", with decimal ones "2GB" (2,000,000,000).
+/// A part of a byte is dropped. `None` for anything else, and for 2^64 and more.
 pub fn parse_size(text: &str) -> Option<Bytes> {
     let text = text.to_ascii_uppercase();
-    let number = text.strip_suffix("IB").or_else(|| text.strip_suffix('B')).unwrap_or(&text);
-    let power = "KMGT".find(|unit| number.ends_with(unit)).map_or(0, |at| at + 1);
-    let digits = if power > 0 { &number[..number.len() - 1] } else { number };
-    // "1iB" has no unit.
-    if power == 0 && text.ends_with("IB") {
+    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit: u128 = match &text[number.len()..] {
+        "" | "B" => 1,
+        "K" | "KIB" => 1 << 10,
+        "M" | "MIB" => 1 << 20,
+        "G" | "GIB" => 1 << 30,
+        "T" | "TIB" => 1 << 40,
+        "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        _ => return None,
+    };
+    let (whole, part) = match number.split_once('.') {
+        // 19 digits are a part of at most 2^64 bytes to the byte.
+        Some((whole, part)) if unit > 1 && !part.is_empty() && part.len() < 20 => (whole, part),
+        Some(_) => return None,
+        None => (number, ""),
+    };
+    let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+    if whole.is_empty() || !is_number(whole) || !is_number(part) {
         return None;
     }
-    let count: Bytes = digits.parse().ok()?;
-    count.checked_mul(1 << (10 * power))
+    let whole = u128::from(whole.parse::<Bytes>().ok()?) * unit;
+    let part = part.parse::<u128>().unwrap_or(0) * unit / 10_u128.pow(part.len().try_into().ok()?);
+    Bytes::try_from(whole + part).ok()
 }
 
 /// Converts a size for ratios, means and pixels, which need no more digits.
@@ -60,13 +77,15 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_parsed_in_binary_units() {
-        let sizes = ["0", "53000000", "7B", "3KB", "512M", "700MiB", "2gib", "1t"].map(parse_size);
-        let expected = [0, 53_000_000, 7, 3 << 10, 512 << 20, 700 << 20, 2 << 30, 1 << 40];
-        assert_eq!(sizes, expected.map(Some));
-        for text in
-            ["", "B", "M", "iB", "1iB", "-5", "5 MiB", "1.5G", "5MM", "5MiBiB", "99999999999T", "99999999999999999999"]
-        {
+    fn sizes_are_parsed_in_binary_and_decimal_units() {
+        let sizes = ["0", "53000000", "7B", "3K", "512M", "700MiB", "2gib", "1t", "1.5GiB", "0.3g", "2gb", "1.5KB"];
+        let third = 322_122_547;
+        let expected =
+            [0, 53_000_000, 7, 3 << 10, 512 << 20, 700 << 20, 2 << 30, 1 << 40, 3 << 29, third, 2_000_000_000, 1500];
+        assert_eq!(sizes.map(parse_size), expected.map(Some));
+        let not_sizes =
+            ["", "B", "M", "iB", "1iB", "-5", "5 MiB", "1.5", "1.5B", "1.G", ".5G", "1.2.3G", "+5", "5MM", "5MiBiB"];
+        for text in not_sizes.into_iter().chain(["16777216T", "99999999999T", "99999999999999999999"]) {
             assert_eq!(parse_size(text), None, "{text:?}");
         }
     }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use super::output::print;
 use super::run::accounting::{Written, tables, tables_with_tensors};
+use crate::usage::Failure;
 
 /// Print what devices held, from files that LASTUSE_ACCOUNTING named.
 ///
@@ -28,8 +29,9 @@ pub struct Arguments {
 }
 
 /// Prints the tables of all files.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let written: Vec<Written> = arguments.files.iter().map(|file| Written::read(file)).collect::<Result<_, _>>()?;
     let text = if arguments.tensors { tables_with_tensors(&written) } else { tables(&written) };
-    print(text.as_bytes()).map(|()| ExitCode::SUCCESS)
+    print(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,7 @@ use crate::formats::{PlanFile, check};
 use crate::input::Input;
 use crate::output::{Progress, print};
 use crate::report::{check_json, check_text};
+use crate::usage::Failure;
 
 /// Check that a plan is valid for its graph.
 ///
@@ -38,7 +39,7 @@ pub struct Arguments {
 const INVALID: u8 = 3;
 
 /// Checks the plan, and prints the result.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let Arguments { graph, plan, json } = arguments;
     let progress = Progress::start(graph);
     let snapshot = Input::read_graph(graph).map_err(|message| format!("{}: {message}", graph.display()))?;

@@ -6,8 +6,9 @@ use std::process::{ExitCode, Stdio};
 use serde_json::json;
 
 use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
-use crate::output::{print, print_error};
+use crate::output::print;
 use crate::report::{CompareRow, Samples, compare_table, total_bytes};
+use crate::usage::{Failure, at_least_one};
 
 /// Compare memory and time of a program with ggml-alloc and lastuse.
 ///
@@ -24,7 +25,7 @@ Exit codes: 0 compared, 125 the program failed in one of the runs or lastuse fai
 127 there is no such program.")]
 pub struct Arguments {
     /// The number of runs with each allocator.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one)]
     runs: u32,
 
     /// Print JSON, with every run, instead of the table.
@@ -36,13 +37,10 @@ pub struct Arguments {
 }
 
 /// Runs the program with both allocators.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match compare(arguments) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(not_started) => {
-            print_error(&not_started.message);
-            Ok(ExitCode::from(not_started.code))
-        }
+        Err(not_started) => Err(Failure::with_code(not_started.code, not_started.message)),
     }
 }
 

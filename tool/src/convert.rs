@@ -12,9 +12,10 @@ use lastuse::graph::{Allocation, RuleSetting};
 use crate::formats::csv::{Sheet, write_blocks};
 use crate::formats::graph_of_problem;
 use crate::input::Input;
-use crate::output::{Output, Progress, by_ending, is_stream, print_error};
+use crate::output::{Output, Progress, by_ending, is_stream, print_notice};
 use crate::passes::{RecomputeOptions, TilingOptions};
 use crate::planning::{buffers, find_buffer, listed};
+use crate::usage::Failure;
 
 /// Convert graphs to placement problems, or to fit a budget.
 ///
@@ -66,14 +67,8 @@ enum Kind {
 }
 
 /// Converts the file.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let kind = match arguments.kind() {
-        Ok(kind) => kind,
-        Err(message) => {
-            print_error(&format!("{message}; see --help"));
-            return Ok(ExitCode::from(2));
-        }
-    };
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let kind = arguments.kind().map_err(Failure::usage)?;
     let progress = Progress::start(&arguments.file);
     let bytes = converted(arguments, kind, &progress);
     let bytes = bytes.map_err(|message| format!("{}: {message}", arguments.file.display()))?;
@@ -132,7 +127,7 @@ fn write_problem(snapshot: &Snapshot, arguments: &Arguments, bytes: &mut Vec<u8>
     let plan = snapshot.plan_in(&buffers(snapshot, arguments.rules.as_ref())).map_err(|error| error.to_string())?;
     let problem = &plan.problems[number];
     if !problem.shrinks().is_empty() {
-        print_error(&format!(
+        print_notice(&format!(
             "{} blocks shrink before they end, which this format cannot express: their rows have the full size to the end",
             problem.shrinks().len()
         ));

@@ -14,6 +14,7 @@ use crate::output::{Output, Progress, print_error};
 use crate::passes::{RecomputeOptions, TilingOptions};
 use crate::planning::{self, check, expect_name};
 use crate::report::picture::{self, Options, PlanView};
+use crate::usage::Failure;
 
 /// Draw the memory of graphs over time, as a page or a picture.
 ///
@@ -100,14 +101,8 @@ enum Theme {
 }
 
 /// Draws all graphs into one picture.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let format = match format(arguments) {
-        Ok(format) => format,
-        Err(message) => {
-            print_error(&format!("{message}; see --help"));
-            return Ok(ExitCode::from(2));
-        }
-    };
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let format = format(arguments).map_err(Failure::usage)?;
     // Before the work, which may take long.
     let output = Output::open(&arguments.output)?;
     let mut graphs = Vec::new();

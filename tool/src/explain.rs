@@ -13,6 +13,7 @@ use crate::input::{Input, expanded};
 use crate::output::{Progress, print, print_error};
 use crate::planning::{self, check, find_buffer};
 use crate::report::{explanation_json, explanation_summary, planned_bytes};
+use crate::usage::Failure;
 
 /// Explain what is live at the peak of a graph, and what lowers it.
 ///
@@ -70,7 +71,7 @@ pub struct Arguments {
 }
 
 /// Explains every file. A file that cannot be read does not stop the others.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut code = ExitCode::SUCCESS;
     let several = expanded(&arguments.files).len() > 1;
     let mut number = 0;

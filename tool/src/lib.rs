@@ -22,6 +22,7 @@ mod plan;
 mod planning;
 mod reach;
 mod run;
+mod usage;
 
 #[cfg(test)]
 #[path = "../../src/testing.rs"]
@@ -56,7 +57,7 @@ use clap::{ArgAction, Parser, Subcommand};
 )]
 struct Arguments {
     /// Print the version
-    #[arg(short = 'V', long, visible_short_alias = 'v', action = ArgAction::Version)]
+    #[arg(short = 'V', long, action = ArgAction::Version)]
     version: Option<bool>,
 
     #[command(subcommand)]
@@ -83,7 +84,7 @@ enum Command {
 
 /// Runs the command that the arguments of the process name. Returns the exit code of the process.
 pub fn run() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let result = match usage::parse::<Arguments>().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Draw(arguments) => draw::run(&arguments),
@@ -98,13 +99,7 @@ pub fn run() -> ExitCode {
         Command::Completions(arguments) => manual::print_completions(&arguments),
         Command::Man(arguments) => manual::print_pages(&arguments),
     };
-    match result {
-        Ok(code) => code,
-        Err(message) => {
-            output::print_error(&message);
-            ExitCode::FAILURE
-        }
-    }
+    result.unwrap_or_else(usage::Failure::report)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use clap_mangen::roff::{Roff, roman};
 
 use crate::foreign::unwritable;
 use crate::output::print;
+use crate::usage::Failure;
 
 /// Print a man page, or write all of them.
 ///
@@ -33,7 +34,7 @@ pub struct ManPages {
 }
 
 /// Prints a page, or writes all.
-pub fn print_pages(arguments: &ManPages) -> Result<ExitCode, String> {
+pub fn print_pages(arguments: &ManPages) -> Result<ExitCode, Failure> {
     let mut tool = crate::Arguments::command().disable_help_subcommand(true);
     tool.build();
     let text = match (&arguments.output, &arguments.command) {
@@ -44,7 +45,7 @@ pub fn print_pages(arguments: &ManPages) -> Result<ExitCode, String> {
         (None, Some(name)) => {
             let command = tool.find_subcommand(name).ok_or_else(|| {
                 let names: Vec<&str> = tool.get_subcommands().map(Command::get_name).collect();
-                format!("there is no command {name:?}; the commands are {}", names.join(", "))
+                Failure::usage(format!("there is no command {name:?}; the commands are {}", names.join(", ")))
             })?;
             page(command)?
         }
@@ -118,7 +119,7 @@ pub struct Completions {
 }
 
 /// Prints the completions.
-pub fn print_completions(arguments: &Completions) -> Result<ExitCode, String> {
+pub fn print_completions(arguments: &Completions) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     generate(arguments.shell, &mut crate::Arguments::command(), "lastuse", &mut script);
     print(&script)?;

@@ -19,8 +19,19 @@ pub fn print(text: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Prints a message to the standard error. Unlike `eprintln` it does not panic when that is closed.
+/// Prints an error to the standard error. Unlike `eprintln` it does not panic when that is closed.
 pub fn print_error(message: &str) {
+    print_styled_error(&format!("{message}\n"));
+}
+
+/// Prints an error, with its last end of line and in colour, which is removed where the standard error is no terminal or `NO_COLOR`
+/// is set.
+pub fn print_styled_error(message: &str) {
+    let _ = write!(anstream::stderr(), "lastuse: \x1b[1m\x1b[31merror:\x1b[0m {message}");
+}
+
+/// Prints a message that tells of no error to the standard error.
+pub fn print_notice(message: &str) {
     let _ = writeln!(io::stderr(), "lastuse: {message}");
 }
 

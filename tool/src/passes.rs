@@ -15,7 +15,7 @@ use crate::report::parse_size;
 /// Parses a number of bytes, for an option.
 pub fn size_option(text: &str) -> Result<Bytes, String> {
     parse_size(text)
-        .ok_or_else(|| format!("{text:?} is not a size: give whole bytes below 2^64, such as 53000000, 512M or 2GiB"))
+        .ok_or_else(|| format!("{text:?} is not a size: give bytes below 2^64, such as 53000000, 512M, 1.5GiB or 2GB"))
 }
 
 /// The bytes that a plan may need.
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn budgets_are_bytes_parts_or_the_smallest() {
-        let budgets = ["53000000", "512M", "1GiB", "3KB", "40%", "min"].map(|text| text.parse::<Budget>());
+        let budgets = ["53000000", "512M", "1GiB", "3K", "40%", "min"].map(|text| text.parse::<Budget>());
         let expected = [
             Budget::Bytes(53_000_000),
             Budget::Bytes(512 << 20),

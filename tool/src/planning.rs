@@ -1,5 +1,6 @@
 //! Plans of graphs from files, and their buffers.
 
+use crate::output::print_notice;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, GraphPlan, NamePattern, RuleSetting, Rules, simulate};
 use lastuse::placement::{Effort, Placement, Problem, validate, validate_large};
@@ -42,6 +43,14 @@ impl Options {
     /// Retains the tensors that the options name in a graph that was read.
     pub fn retain_in(&self, mut snapshot: Snapshot) -> Snapshot {
         if let Some(names) = &self.retain {
+            let known = snapshot.tensors.iter().map(|tensor| &tensor.name).filter(|name| !name.is_empty());
+            for pattern in names.without_match(known.clone()) {
+                let some: Vec<&str> = known.clone().take(3).map(|name| &**name).collect();
+                let such = if some.is_empty() { "none has a name".to_owned() } else { some.join(", ") };
+                print_notice(&format!(
+                    "--retain: no tensor has a name like {pattern:?}; names are, for example: {such}"
+                ));
+            }
             snapshot.retain(names);
         }
         snapshot

@@ -12,6 +12,7 @@ use crate::elf::{Elf, Uses};
 use crate::foreign::Foreign;
 use crate::launch::library::VERSION;
 use crate::output::print;
+use crate::usage::Failure;
 
 /// Tell whether lastuse reaches the ggml of a program or a library.
 ///
@@ -52,7 +53,7 @@ enum Reach {
 }
 
 /// Prints how lastuse reaches the file.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let Arguments { file } = arguments;
     let objects = Objects::open(file).ok_or_else(|| format!("{}: {}", file.display(), not_elf(file)))?;
     let found = find(&objects);

@@ -38,7 +38,9 @@ fn findings_are_reported_with_their_seeds() {
 
 #[test]
 fn arguments_that_are_not_understood_are_refused() {
-    for arguments in [&["--seed"][..], &["--graphs", "many"], &["--computed", "101"], &["--shared", "all"], &["--all", "1"]] {
+    for arguments in
+        [&["--seed"][..], &["--graphs", "many"], &["--computed", "101"], &["--shared", "all"], &["--all", "1"]]
+    {
         let outcome = support::expect(program().run(arguments));
         assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.describe());
     }

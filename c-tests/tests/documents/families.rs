@@ -6,18 +6,6 @@ use lastuse_c_tests::read_graph;
 use super::{matching, page, printed, repository, tables};
 use crate::support::expect;
 
-/// Rows of README's table, by the start of their titles, and the graphs that they are of.
-const OF_README: [(&str, &str); 8] = [
-    ("llama.cpp, 27 models", "flash-v32k-"),
-    ("llama.cpp, 7 of them", "deep48-"),
-    ("llama.cpp, vocabulary 128,256", "flash-v128k-"),
-    ("llama.cpp, the same without flash", "noflash-v128k-"),
-    ("whisper.cpp", "whisper-"),
-    ("Stable Diffusion", "sd-"),
-    ("training", "train-"),
-    ("all", ""),
-];
-
 /// What `lastuse plan` prints below the graphs of a family.
 struct Family {
     graphs: String,
@@ -58,22 +46,6 @@ fn cell<'t>(table: &[Vec<&'t str>], row: &[&'t str], title: &str) -> &'t str {
 fn assert_is_sane_ratio(cell: &str, row: &[&str]) {
     let ratio: f64 = cell.parse().unwrap_or_else(|_| panic!("{cell:?} is not a ratio: {row:?}"));
     assert!(ratio > 0.0 && ratio < 1.0, "{row:?}");
-}
-
-#[test]
-fn families_in_readme_are_those_of_the_captured_graphs() {
-    let page = page("README.md");
-    let tables = tables(&page);
-    let table = tables.iter().find(|table| table[0][0] == "graphs").expect("the table of families");
-    for (title, start) in OF_README {
-        let row = table.iter().find(|row| row[0].starts_with(title)).unwrap_or_else(|| panic!("no row {title:?}"));
-        let family = Family::planned(start);
-        assert_eq!(cell(table, row, "count"), family.graphs, "{row:?}");
-        let mean: f64 = family.mean.parse().expect("a number");
-        assert_eq!(cell(table, row, "bytes"), format!("{mean:.3}"), "{row:?}");
-        assert_is_sane_ratio(cell(table, row, "time to plan a new graph"), row);
-        assert_is_sane_ratio(cell(table, row, "time of `alloc_graph`"), row);
-    }
 }
 
 #[test]

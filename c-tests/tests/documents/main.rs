@@ -15,6 +15,7 @@ mod named;
 mod numbers;
 mod production;
 mod quoted;
+mod readme;
 mod scratch_buffers;
 #[path = "../support/mod.rs"]
 mod support;
@@ -88,8 +89,13 @@ fn printed(arguments: &[String]) -> String {
     let arguments: Vec<&str> = arguments.iter().map(|word| if word == PROGRAM { program() } else { word }).collect();
     let output = command(&arguments).current_dir(repository()).output().expect("the tool starts");
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
-    let is_report = arguments[0] == "run" && !arguments.contains(&"--help");
-    if is_report { stderr(&output).to_owned() } else { stdout(&output).to_owned() }
+    if arguments[0] != "run" || arguments.contains(&"--help") {
+        stdout(&output).to_owned()
+    } else if arguments.contains(&"--json") {
+        tool::report(&output).to_string()
+    } else {
+        stderr(&output).to_owned()
+    }
 }
 
 fn program() -> &'static str {

@@ -22,6 +22,7 @@ const NEVER_FAIL: [&str; 16] = [
     "ggml_tallocr_new",
     "lastuse_arena_free",
     "lastuse_arena_turn",
+    "lastuse_arena_vacate",
     "lastuse_enabled",
     "lastuse_guard_check_graph",
     "lastuse_guard_check_tensor",

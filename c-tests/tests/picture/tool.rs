@@ -9,7 +9,7 @@ use super::{captured, draw, drawn, graph_file, scratch, stderr};
 fn assert_refused(arguments: &[&str], code: i32, message: &str) {
     let output = draw(arguments);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
-    assert!(stderr(&output).starts_with(&format!("lastuse: {message}")), "{}", stderr(&output));
+    assert!(stderr(&output).starts_with(&format!("lastuse: error: {message}")), "{}", stderr(&output));
 }
 
 fn read(path: &str) -> String {

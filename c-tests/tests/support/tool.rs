@@ -34,7 +34,7 @@ pub fn stderr(output: &Output) -> &str {
 
 /// Asserts exit code 1 and the message.
 pub fn assert_fails(output: &Output, message: &str) {
-    assert_eq!((output.status.code(), stderr(output)), (Some(1), format!("lastuse: {message}\n").as_str()));
+    assert_eq!((output.status.code(), stderr(output)), (Some(1), format!("lastuse: error: {message}\n").as_str()));
 }
 
 /// Starts a command with pipes for its input and output.
@@ -49,4 +49,10 @@ pub fn finish(mut child: Child, text: &str) -> Output {
     stdin.write_all(text.as_bytes()).expect("the tool reads everything");
     drop(stdin);
     child.wait_with_output().expect("the tool ends")
+}
+
+/// The report that `lastuse run --json` prints after the program's own output.
+pub fn report(output: &Output) -> serde_json::Value {
+    let last = stdout(output).lines().last().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {last}"))
 }

@@ -259,7 +259,7 @@ fn assert_malformed(plan: &str, words: &[&str]) {
     let output = Folder::new("malformed").check(plan, &[]);
     let printed = text(&output.stderr);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""), "{printed}");
-    assert!(printed.starts_with("lastuse: ") && printed.contains("plan.json: "), "{printed}");
+    assert!(printed.starts_with("lastuse: error: ") && printed.contains("plan.json: "), "{printed}");
     assert!(words.iter().all(|word| printed.contains(word)), "{words:?} in: {printed}");
 }
 
@@ -268,7 +268,7 @@ fn malformed_plans_are_refused_with_the_place() {
     let whole = plan().to_string();
     assert_malformed("", &["line 1: the file is empty"]);
     assert_malformed(&whole[..whole.len() / 2], &["line 1: ", "is the file whole?"]);
-    assert_malformed("[]", &["a JSON object is expected"]);
+    assert_malformed("[]", &["not a lastuse plan file"]);
     assert_malformed("{\n  \"format\": x\n}", &["line 2: "]);
     assert_malformed(&format!("{whole}\n{whole}"), &["a single plan is expected"]);
     assert_malformed(&format!("{whole} and more"), &["behind the plan: line 1"]);
@@ -293,7 +293,7 @@ fn malformed_plans_are_refused_with_the_place() {
 fn files_that_cannot_be_read_are_named() {
     let output = tool().args(["check", "nowhere.jsonl", "plan.json"]).output().expect("the tool starts");
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).starts_with("lastuse: nowhere.jsonl: "), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).starts_with("lastuse: error: nowhere.jsonl: "), "{}", text(&output.stderr));
     let folder = Folder::new("cut");
     let cut = folder.write("graph.jsonl", &graph()[..400]);
     let output = tool().arg("check").args([cut, folder.write("plan.json", "{}")]).output().expect("the tool starts");

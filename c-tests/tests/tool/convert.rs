@@ -145,12 +145,12 @@ fn recomputation_is_from_graph_to_graph() {
     let output = tool(&["convert", "--recompute", "50%", &training(), "-o", &csv]);
     let message = "--recompute writes a graph: name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(stderr(&output), format!("lastuse: {}: {message}\n", training()));
+    assert_eq!(stderr(&output), format!("lastuse: error: {}: {message}\n", training()));
     fs::write(&problem, "id,lower,upper,size\nb,2,5,30\n").expect("it can be written");
     let output = tool(&["convert", "--recompute", "50%", &problem, "-o", "-"]);
     let message = "--buffer, --rules, --recompute and --tile are for graphs, but this is a placement problem";
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(stderr(&output), format!("lastuse: {problem}: {message}\n"));
+    assert_eq!(stderr(&output), format!("lastuse: error: {problem}: {message}\n"));
 }
 
 fn unet() -> String {
@@ -181,7 +181,7 @@ fn cutting_is_from_graph_to_graph_within_what_can_be_met() {
     let output = tool(&["convert", "--tile", "22%", &unet(), "-o", &csv]);
     let message = "--tile writes a graph: name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(stderr(&output), format!("lastuse: {}: {message}\n", unet()));
+    assert_eq!(stderr(&output), format!("lastuse: error: {}: {message}\n", unet()));
     let output = tool(&["convert", "--tile", "1M", &unet(), "-o", "-"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("the smallest needs "), "{}", stderr(&output));

@@ -200,8 +200,8 @@ fn files_are_named_and_a_malformed_one_stops_no_other() {
     assert_eq!(stdout(&output).matches(&format!("{good}: gated: 4 nodes")).count(), 2, "{}", stdout(&output));
     let messages: Vec<&str> = stderr(&output).lines().collect();
     assert_eq!(messages.len(), 2, "{messages:?}");
-    assert!(messages[0].starts_with(&format!("lastuse: {cut}: line 1: ")), "{}", messages[0]);
-    assert_eq!(messages[1], format!("lastuse: {missing}: No such file or directory (os error 2)"));
+    assert!(messages[0].starts_with(&format!("lastuse: error: {cut}: line 1: ")), "{}", messages[0]);
+    assert_eq!(messages[1], format!("lastuse: error: {missing}: No such file or directory (os error 2)"));
 }
 
 #[test]

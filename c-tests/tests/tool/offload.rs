@@ -171,12 +171,12 @@ fn wrong_usage_is_named() {
     let cases: [(&[&str], i32, &str); 8] = [
         (&[], 2, "--device"),
         (&["--device", "gpu"], 2, "has no budget"),
-        (&["--device", "gpu=1.5GiB"], 2, "is not a size"),
+        (&["--device", "gpu=1.GiB"], 2, "is not a size"),
         (&["--device", "gpu=5QB"], 2, "is not a size"),
         (&["--device", "gpu=18446744073709551616"], 2, "is not a size"),
         (&["--device", "gpu=1G,reserve=2G"], 1, "is below the reserve"),
-        (&["--device", "cpu=1G"], 1, "no device besides"),
-        (&["--device", "gpu=1G", "--device", "gpu=2G"], 1, "is given twice"),
+        (&["--device", "cpu=1G"], 2, "no device besides"),
+        (&["--device", "gpu=1G", "--device", "gpu=2G"], 2, "is given twice"),
     ];
     for (arguments, code, message) in cases {
         let output = place(DENSE, arguments);

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use crate::support;
 use crate::support::llama_style;
-use crate::support::tool::{command, stderr, stdout};
+use crate::support::tool::{self, command, stderr, stdout};
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::{Package, target_folder};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn run(options: &[&str]) -> Output {
 
 fn report(options: &[&str]) -> Value {
     let output = run(&[&["--json"], options].concat());
-    serde_json::from_str(stderr(&output)).unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)))
+    tool::report(&output)
 }
 
 fn number(value: &Value) -> u64 {
@@ -157,7 +157,7 @@ fn largest_graph_is_explained_in_one_command() {
     let buffer = &report["explanation"]["buffers"][0];
     assert_eq!(buffer["size"], report["allocators"][0]["buffers"][0]["bytes"], "the plan of the program: {report}");
     let output = command(&["run", "--explain", "--json", "true"]).output().expect("the tool starts");
-    let report: Value = serde_json::from_str(stderr(&output)).expect("JSON");
+    let report = tool::report(&output);
     assert_eq!(report["explanation"], Value::Null, "the program planned no graph");
 }
 
@@ -188,7 +188,7 @@ fn an_arena_is_told_with_what_it_saves() {
     };
     let json = |options: &[&str]| -> (Vec<u64>, Value) {
         let output = run(&[&["--json"], options].concat());
-        let report: Value = serde_json::from_str(stderr(&output)).expect("JSON");
+        let report = tool::report(&output);
         let rows = report["allocators"].as_array().expect("a list").clone();
         (rows.iter().map(|row| number(&row["buffers"][0]["bytes"])).collect(), rows[0]["buffers"][0]["alone"].clone())
     };

@@ -20,9 +20,10 @@ use lastuse_neurons::report::{
     DivisionReport, DivisionRow, checked_index_json, checked_index_text, division_json, division_text,
 };
 
-use crate::output::{Output, by_ending, is_stream, print, print_error};
+use crate::output::{Output, by_ending, is_stream, print};
 use crate::passes::size_option;
 use crate::report::exact;
+use crate::usage::Failure;
 
 /// Divide the neurons of a model between a GPU and the host.
 ///
@@ -39,9 +40,7 @@ use crate::report::exact;
 ///
 /// Prints a table, and with --output writes a .gpuidx file. With --check it checks such a file instead.
 #[derive(clap::Args)]
-#[command(
-    arg_required_else_help = true,
-    after_help = "Examples:
+#[command(after_help = "Examples:
   lastuse neurons stats --bytes 5GiB --embd 4096 --type q4_0    what fits 5 GiB
   lastuse neurons stats --bytes 5GiB --embd 4096 --type q4_0 -o llama.gpuidx
   lastuse neurons stats --neurons 429432 --vram-capacity 13357166592 \\
@@ -50,8 +49,7 @@ use crate::report::exact;
   lastuse neurons layer_*.npy --neurons 20000 --json    counts of each layer
   lastuse neurons --check llama.gpuidx --layers 32 --ff 11008    check a file
 
-Exit codes: 0 done, or the file is valid, 1 a file cannot be read, is malformed or invalid, 2 wrong usage."
-)]
+Exit codes: 0 done, or the file is valid, 1 a file cannot be read, is malformed or invalid, 2 wrong usage.")]
 pub struct Arguments {
     /// The hotness of each layer: files, or folders of files.
     #[arg(required_unless_present = "check", conflicts_with = "check")]
@@ -115,16 +113,13 @@ fn granule(text: &str) -> Result<u32, String> {
 }
 
 /// Divides neurons, or checks a file.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(file) = &arguments.check {
         let shape::Options { layers, ff, .. } = arguments.shape;
         let model = KnownModel { layers, neurons: ff, vram_left: arguments.vram_capacity };
-        return check(file, &model, arguments.json);
+        return Ok(check(file, &model, arguments.json)?);
     }
-    if let Err(message) = arguments.check_usage() {
-        print_error(&format!("{message}; see --help"));
-        return Ok(ExitCode::from(2));
-    }
+    arguments.check_usage().map_err(Failure::usage)?;
     let output = arguments.output.as_deref().map(Output::open).transpose()?;
     let written = make(arguments);
     match (output, written) {

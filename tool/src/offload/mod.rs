@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use crate::input::{Input, expanded};
 use crate::output::{Output, Progress, by_ending, is_stream, print, print_error};
 use crate::report::offload_text;
+use crate::usage::Failure;
 
 /// Place weights and caches on devices, within their budgets.
 ///
@@ -125,19 +126,16 @@ enum RuleArgument {
 }
 
 /// Reads the graphs and places their weights and caches.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    if let Some(Err(message)) = arguments.output.as_deref().map(check_ending) {
-        print_error(&format!("{message}; see --help"));
-        return Ok(ExitCode::from(2));
-    }
-    let mut devices = device::with_host(&arguments.devices)?;
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    arguments.output.as_deref().map(check_ending).transpose().map_err(Failure::usage)?;
+    let mut devices = device::with_host(&arguments.devices).map_err(Failure::usage)?;
     let files = expanded(&arguments.files);
     let progress = Progress::start(&files[0]);
     let snapshots = read_all(&files)?;
     device::complete(&mut devices, &arguments.devices, &snapshots);
     let mut found = CapturedItems::of(&snapshots).map_err(|why| why.to_string())?;
     if found.items.is_empty() {
-        return Err("the graphs have no weights or caches: no tensor has memory before they run".to_owned());
+        return Err("the graphs have no weights or caches: no tensor has memory before they run".to_owned().into());
     }
     if let Some(file) = &arguments.model {
         let tensors = read_model(file).map_err(|why| why.to_string())?;
@@ -199,7 +197,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             let text = if arguments.json { format!("{:#}\n", infeasible(&shortages)) } else { String::new() };
             (text, ExitCode::FAILURE)
         }
-        Err(why) => return Err(why.to_string()),
+        Err(why) => return Err(why.to_string().into()),
     };
     print(text.as_bytes())?;
     Ok(code)

@@ -15,6 +15,7 @@ use crate::output::{Progress, print, print_error};
 use crate::passes::{RecomputeOptions, ReorderOptions, TilingOptions};
 use crate::planning::{self, check};
 use crate::report::{PlanRow, ProblemRow, RecomputedRow, TilingRow, Verdict, plan_table, problem_table};
+use crate::usage::Failure;
 
 mod problem;
 mod steps;
@@ -90,12 +91,9 @@ const INFEASIBLE: u8 = 3;
 const NOT_FOUND: u8 = 4;
 
 /// Plans every file. A file that cannot be read does not stop the others.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let files = expanded(&arguments.files);
-    if let Err(message) = arguments.problem.check_usage(files.len()) {
-        print_error(&format!("{message}; see --help"));
-        return Ok(ExitCode::from(2));
-    }
+    arguments.problem.check_usage(files.len()).map_err(Failure::usage)?;
     let mut rows = Vec::new();
     let mut has_failed = false;
     let progress = io::stderr().is_terminal() && files.len() > 1;

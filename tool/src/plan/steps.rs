@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::usage::at_least_one;
 use lastuse::graph::BufferSpec;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::steps::{bytes_of, choose_steps, retained};
@@ -18,15 +19,15 @@ pub struct Arguments {
     /// that are live in it and in the next one, and its last node. Above it are the bytes of the plan, in which all that a
     /// program may read between the steps is retained. Bytes are sums over all buffers. lastuse_steps_new of lastuse.h
     /// computes a graph in this way.
-    #[arg(long, value_name = "K", conflicts_with = "json")]
-    pub steps: Option<usize>,
+    #[arg(long, value_name = "K", conflicts_with = "json", value_parser = at_least_one)]
+    pub steps: Option<u32>,
 }
 
 /// Plans `snapshot` in this number of steps and returns the table.
-pub fn plan(file: &str, snapshot: &mut Snapshot, buffers: &[BufferSpec], count: usize) -> Result<String, String> {
+pub fn plan(file: &str, snapshot: &mut Snapshot, buffers: &[BufferSpec], count: u32) -> Result<String, String> {
     let nodes = snapshot.graph.nodes().to_vec();
     let whole = snapshot.plan_in(buffers).map_err(|error| error.to_string())?;
-    let steps = choose_steps(nodes.len(), count, &whole.problems).map_err(|why| why.to_string())?;
+    let steps = choose_steps(nodes.len(), count as usize, &whole.problems).map_err(|why| why.to_string())?;
     snapshot.graph.set_retention(retained(&snapshot.graph, &steps));
     let plan = snapshot.plan_in(buffers).map_err(|error| error.to_string())?;
     check(snapshot, &plan)?;

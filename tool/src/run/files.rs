@@ -43,6 +43,12 @@ impl Captures {
         Ok(Self { folder: made, names })
     }
 
+    /// Returns a line for the report: how many graphs there are now, and where.
+    pub fn summary(&self) -> String {
+        let count = self.files().map_or(0, |files| files.len() as u64);
+        format!("capture: {} in {}\n", counted(count, "graph"), self.folder.display())
+    }
+
     /// Returns the graphs in the folder, including those of earlier runs.
     pub fn files(&self) -> Result<Vec<PathBuf>, String> {
         graphs_in(&self.folder).map_err(|error| format!("{}: {error}", self.folder.display()))

@@ -18,8 +18,9 @@ use lastuse::settings::variables;
 use report::Ended;
 
 use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
-use crate::output::{Output, by_ending, is_stream, print_error};
+use crate::output::{Output, by_ending, is_stream, print, print_error, print_notice};
 use crate::passes::size_option;
+use crate::usage::Failure;
 
 /// The variable by which ggml's Vulkan backend keeps the order of nodes. "lastuse offload" needs graphs in the program's order,
 /// which cannot be found out afterwards.
@@ -132,7 +133,7 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES,SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1GiB,60")]
     recycle: Option<String>,
 
-    /// Print JSON instead of the table.
+    /// Print JSON as the last line of the standard output, after those of the program, instead of the table.
     #[arg(long)]
     json: bool,
 
@@ -149,13 +150,10 @@ pub struct Arguments {
 }
 
 /// Runs the program. Wrong options and unwritable files are reported before it starts.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match run_program(arguments) {
         Ok(code) => Ok(code),
-        Err(not_started) => {
-            print_error(&not_started.message);
-            Ok(ExitCode::from(not_started.code))
-        }
+        Err(not_started) => Err(Failure::with_code(not_started.code, not_started.message)),
     }
 }
 
@@ -173,7 +171,7 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     }
     let allocator = if arguments.off { Allocator::Ggml } else { Allocator::Lastuse };
     if arguments.verbose {
-        print_error(&launcher.describe());
+        print_notice(&launcher.describe());
     }
     let mut run = launcher.start(allocator, |command| arguments.prepare(command, &requests))?;
     let process = run.child.id();
@@ -198,7 +196,7 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
             explanation,
         };
         let text = if is_json { ended.json() } else { ended.text() };
-        write_report(&text, output)?;
+        write_report(&text, output, is_json)?;
         let mut written = written.unwrap_or_default();
         if let Some(own) = written.iter_mut().find(|written| written.accounting.process == process) {
             own.accounting.resident = exit.resident.clone();
@@ -297,9 +295,11 @@ impl Arguments {
     }
 }
 
-fn write_report(text: &str, output: Option<Output>) -> Result<(), String> {
+fn write_report(text: &str, output: Option<Output>, is_json: bool) -> Result<(), String> {
     match output {
         Some(output) => output.write(text.as_bytes()),
+        // Apart from what the program prints to the standard error.
+        None if is_json => print(text.as_bytes()),
         // A closed standard error cannot be reported.
         None => {
             let _ = io::stderr().write_all(text.as_bytes());

@@ -69,6 +69,9 @@ impl Ended<'_> {
         for part in [devices, tables, explanation].into_iter().flatten() {
             let _ = write!(text, "\n{part}");
         }
+        if let Some(captures) = requests.captures.as_ref().filter(|_| arguments.capture.is_some()) {
+            text += &captures.summary();
+        }
         if let Some(dumps) = &requests.dumps {
             text += &dumps.summary(&events.dumps);
         }

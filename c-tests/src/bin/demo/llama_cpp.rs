@@ -26,10 +26,8 @@ pub fn run() -> Result<()> {
         "llama.cpp with ggml {}, unmodified: a llama of 4 layers with random weights, prompt {PROMPT}, {TOKENS} tokens",
         llama.ggml.version
     );
-    let (on_ggml, on_lastuse) = in_turns(
-        || demo.generate("ggml", None, &sizes),
-        || demo.generate("lastuse", Some(&lastuse), &sizes),
-    )?;
+    let (on_ggml, on_lastuse) =
+        in_turns(|| demo.generate("ggml", None, &sizes), || demo.generate("lastuse", Some(&lastuse), &sizes))?;
     table::print(&on_ggml, &on_lastuse)?;
     table::compare_hashes(&on_ggml, &on_lastuse)?;
     demo.compare_logits()?;

@@ -46,7 +46,9 @@ pub fn run(model: Option<&Path>) -> Result<()> {
     let on_ggml = demo.generate("ggml", None, &SIZES)?;
     let on_lastuse = demo.generate("lastuse", Some(&lastuse), &SIZES)?;
     println!("{:26}{:>14}{:>14}", "MiB", "ggml-alloc", "lastuse");
-    for (label, key) in [("process, peak resident", "peak_resident"), ("compute buffer, reserved", "compute_buffer_bytes")] {
+    for (label, key) in
+        [("process, peak resident", "peak_resident"), ("compute buffer, reserved", "compute_buffer_bytes")]
+    {
         let [before, after] = [bytes(&on_ggml, key)?, bytes(&on_lastuse, key)?];
         let change = 100.0 * (after / before - 1.0);
         println!("{label:26}{:>14.1}{:>14.1}{change:>+8.0} %", as_mib(before), as_mib(after));

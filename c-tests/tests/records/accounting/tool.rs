@@ -69,7 +69,7 @@ fn largest_moment_is_what_was_asked_for(package: Package, label: &str) {
     let output = run(&["run", "--accounting", "--json", path_of(&program)]);
     assert_eq!(output.status.code(), Some(0), "{}", tool::stderr(&output));
     let printed = tool::stdout(&output);
-    let report: Value = serde_json::from_str(tool::stderr(&output)).expect("JSON");
+    let report = tool::report(&output);
     let accounting = accounting_of(&report);
     let host = device(accounting);
     let (asked, mapped) = (number(printed, "asked"), number(printed, "mapped"));
@@ -113,7 +113,7 @@ fn language_model_keeps_its_results_and_its_weights_are_counted() {
     let alone = support::passes(&program, llama_style::SMALL);
     let hash = |text: &str| text.lines().find(|line| line.starts_with("logits_hash=")).map(str::to_owned);
     assert_eq!(hash(tool::stdout(&output)), hash(&alone.stdout));
-    let report: Value = serde_json::from_str(tool::stderr(&output)).expect("JSON");
+    let report = tool::report(&output);
     let accounting = accounting_of(&report);
     let host = device(accounting);
     let compute = number(tool::stdout(&output), "compute_buffer_bytes");
@@ -141,7 +141,7 @@ fn resident_bytes_are_reported_beside_reserved_ones() {
     let report = |arguments: &[&str]| -> (String, Value) {
         let output = run(&[&["run", "--accounting", "--json"], arguments, &[path_of(&program)]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", tool::stderr(&output));
-        (tool::stdout(&output).to_owned(), serde_json::from_str(tool::stderr(&output)).expect("JSON"))
+        (tool::stdout(&output).to_owned(), tool::report(&output))
     };
     let (printed, on_demand) = report(&[]);
     let (cache, used) = (number(&printed, "cache"), number(&printed, "used"));
@@ -210,10 +210,10 @@ fn programs_without_an_end_or_without_ggml_have_no_devices() {
         tool::stderr(&output)
     );
     let output = run(&["run", "--accounting", "--json", "true"]);
-    let report: Value = serde_json::from_str(tool::stderr(&output)).expect("JSON");
+    let report = tool::report(&output);
     assert_eq!(report["accounting"], Value::Array(Vec::new()));
     let output = run(&["run", "--json", "--", "true"]);
-    let report: Value = serde_json::from_str(tool::stderr(&output)).expect("JSON");
+    let report = tool::report(&output);
     assert_eq!(report["accounting"], Value::Null, "nothing was asked for");
 }
 

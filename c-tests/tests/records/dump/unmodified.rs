@@ -180,9 +180,9 @@ fn wrong_options_are_reported_before_the_program_starts() {
     let [to, touched] = [folder.clone(), folder.with_extension("touched")];
     let [to, touched] = [to.to_str().expect("UTF-8"), touched.to_str().expect("UTF-8")];
     for (options, message) in [
-        (["--dump", "a,,b", "--dump-dir", to], "lastuse: --dump: pattern 2 of \"a,,b\" is empty"),
-        (["--dump", " ", "--dump-dir", to], "lastuse: --dump: no names of tensors"),
-        (["--dump", "a", "--retain", "b,"], "lastuse: --retain: pattern 2 of \"b,\" is empty"),
+        (["--dump", "a,,b", "--dump-dir", to], "lastuse: error: --dump: pattern 2 of \"a,,b\" is empty"),
+        (["--dump", " ", "--dump-dir", to], "lastuse: error: --dump: no names of tensors"),
+        (["--dump", "a", "--retain", "b,"], "lastuse: error: --retain: pattern 2 of \"b,\" is empty"),
         (["--dump", "a", "--dump-dir", to], "is not empty"),
         (["--dump", "a", "--dump-dir", "/dev/null/x"], "/dev/null/x: cannot be written: "),
     ] {

@@ -48,7 +48,7 @@ fn folders_without_graphs_are_refused() {
         assert_refused(command, 1, &message);
     }
     let output = run(&["plan", place, &good]);
-    assert_eq!((output.status.code(), stderr(&output)), (Some(1), format!("lastuse: {message}\n").as_str()));
+    assert_eq!((output.status.code(), stderr(&output)), (Some(1), format!("lastuse: error: {message}\n").as_str()));
     assert!(stdout(&output).contains("empty.jsonl.gz"), "the other file is planned");
 }
 

@@ -4,6 +4,7 @@ mod completions;
 mod files;
 mod help;
 mod programs;
+mod wrong_usage;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,11 +24,11 @@ fn printed(arguments: &[&str]) -> String {
     tool::stdout(&output).to_owned()
 }
 
-/// Asserts the exit code and the message, which follows "lastuse: ".
+/// Asserts the exit code and the message, which follows "lastuse: error: ".
 fn assert_refused(arguments: &[&str], code: i32, message: &str) {
     let output = run(arguments);
     let (found, text) = (output.status.code(), tool::stderr(&output));
-    assert_eq!((found, text), (Some(code), format!("lastuse: {message}\n").as_str()), "{arguments:?}");
+    assert_eq!((found, text), (Some(code), format!("lastuse: error: {message}\n").as_str()), "{arguments:?}");
 }
 
 /// Returns an empty folder.

@@ -47,7 +47,7 @@ fn wrong_usage_exits_with_2() {
         (&[], "a budget is needed: --neurons or --bytes"),
         (&["--bytes", "1M"], "--bytes needs --embd and --type"),
         (&["--bytes", "1M", "--powerinfer"], "needs --type"),
-        (&["--bytes", "0.2GiB", "--embd", "256", "--type", "f16"], "\"0.2GiB\" is not a size"),
+        (&["--bytes", "0.2", "--embd", "256", "--type", "f16"], "\"0.2\" is not a size"),
         (&["--bytes", "1X", "--embd", "256", "--type", "f16"], "\"1X\" is not a size"),
         (&["--bytes", "18446744073709551616", "--embd", "256", "--type", "f16"], "is not a size"),
         (&["--neurons", "1", "--bytes", "1M"], "cannot be used with"),

@@ -167,7 +167,7 @@ fn several_files_end_with_the_worst_of_their_codes() {
     assert_eq!(run(&["--capacity", "10", "--effort", "0", &example, &tight]).status.code(), Some(4));
     let result = run(&["--capacity", "10", "--effort", "0", &example, &broken, &tight]);
     assert_eq!(result.status.code(), Some(1));
-    assert_eq!(stderr(&result), format!("lastuse: {broken}: line 2: size \"x\" is not a whole number\n"));
+    assert_eq!(stderr(&result), format!("lastuse: error: {broken}: line 2: size \"x\" is not a whole number\n"));
     assert_eq!(stdout(&result).lines().count(), 3);
 }
 

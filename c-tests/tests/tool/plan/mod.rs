@@ -326,8 +326,8 @@ fn wrong_file_does_not_keep_the_others_from_being_planned() {
     assert_eq!([1, 2].map(|line| words(stdout(&output), line)[4].to_owned()), ["256", "256"]);
     let messages: Vec<&str> = stderr(&output).lines().collect();
     let [first, second] = messages[..] else { panic!("{messages:?}") };
-    assert!(first.starts_with(&format!("lastuse: {cut}: line 3: the header promises")), "{first}");
-    assert!(second.starts_with(&format!("lastuse: {missing}: ")), "{second}");
+    assert!(first.starts_with(&format!("lastuse: error: {cut}: line 3: the header promises")), "{first}");
+    assert!(second.starts_with(&format!("lastuse: error: {missing}: ")), "{second}");
     let json = run(&["--json", &cut, &good]);
     assert_eq!((json.status.code(), stdout(&json).lines().count()), (Some(1), 1));
 }
@@ -342,7 +342,10 @@ fn minus_is_the_standard_input() {
     let output = finish(waiting(&["-"]), &text(&chain()));
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
     assert_eq!(words(stdout(&output), 1)[..5], ["-", "3", "4", "512", "256"]);
-    assert_fails(&finish(waiting(&["-"]), "\nnonsense"), "-: line 2: expected ident (column 2)");
+    assert_fails(
+        &finish(waiting(&["-"]), "\nnonsense"),
+        "-: line 2: this is not a lastuse graph file: \"lastuse run --capture DIR PROGRAM\" writes those of a program",
+    );
 }
 
 #[test]
@@ -400,9 +403,11 @@ fn steps_are_planned_as_one_graph() {
 #[test]
 fn numbers_of_steps_are_checked() {
     let chain = Folder::new("few-nodes").write("chain.jsonl", &text(&chain()));
-    for (steps, why) in [("0", "0 steps"), ("4", "3 nodes, which are fewer than the 4 steps")] {
+    for (steps, code, why) in
+        [("0", 2, "not a whole number from 1"), ("4", 1, "3 nodes, which are fewer than the 4 steps")]
+    {
         let output = run(&["--steps", steps, &chain]);
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(code));
         assert!(String::from_utf8_lossy(&output.stderr).contains(why), "{output:?}");
     }
     assert_eq!(run(&["--steps", "2", "--json", &chain]).status.code(), Some(2));

@@ -159,7 +159,12 @@ fn parse<T: DeserializeOwned>(number: usize, text: &str) -> Result<T, Malformed>
 
 fn parse_header(number: usize, text: &str) -> Result<GraphHeader, Malformed> {
     let (name, version) = FORMAT;
-    let format: Format = parse(number, text)?;
+    let format: Format = parse(number, text).map_err(|why| {
+        // Other files have no such name in their first line; what names it is damaged.
+        let is_other = !text.contains(name);
+        let other = "this is not a lastuse graph file: \"lastuse run --capture DIR PROGRAM\" writes those of a program";
+        if is_other { malformed(number, other) } else { why }
+    })?;
     if format.format != name {
         return Err(malformed(number, format!("the format is {:?}, and {name:?} is expected", format.format)));
     }

@@ -37,9 +37,12 @@ impl PlanFile {
         let mut documents = serde_json::Deserializer::from_reader(input).into_iter::<Value>();
         let document = match documents.next() {
             None => return malformed("line 1: the file is empty"),
+            Some(Err(error)) if error.is_syntax() && error.line() == 1 && error.column() <= 2 => {
+                return malformed(NO_PLAN);
+            }
             Some(Err(error)) => return malformed(line_first(&error)),
             Some(Ok(Value::Object(document))) => document,
-            Some(Ok(_)) => return malformed("line 1: a JSON object is expected"),
+            Some(Ok(_)) => return malformed(NO_PLAN),
         };
         check_format(&document)?;
         match documents.next() {
@@ -95,6 +98,9 @@ impl PlannedTensor {
     }
 }
 
+/// What a file of another kind is told.
+const NO_PLAN: &str = "line 1: this is not a lastuse plan file: \"lastuse plan --json GRAPH\" prints a plan";
+
 /// Formats an error of JSON like other defects: the line first.
 fn line_first(error: &serde_json::Error) -> String {
     let message = error.to_string();
@@ -108,7 +114,7 @@ fn check_format(document: &Map<String, Value>) -> Result<()> {
     match document.get("format") {
         Some(Value::String(format)) if format == name => {}
         Some(format) => return malformed(format!("line 1: the format is {format}, and {name:?} is expected")),
-        None => return malformed(format!("line 1: there is no format, and {name:?} is expected")),
+        None => return malformed(NO_PLAN),
     }
     match document.get("version") {
         Some(found) if found.as_u64() == Some(version) => Ok(()),

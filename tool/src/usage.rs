@@ -1,0 +1,126 @@
+//! The command line: how it is read, how failures are told, and their exit codes.
+
+use std::error::Error as _;
+use std::ffi::OsStr;
+use std::num::ParseIntError;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command, CommandFactory, Error, FromArgMatches};
+
+use crate::launch::FAILED;
+use crate::output::{print_error, print_styled_error};
+
+/// Wrong usage, for commands whose exit code is their own.
+const WRONG_USAGE: u8 = 2;
+
+/// The commands whose exit code is that of a program: all their own failures have one code, as those of `env` and `timeout`.
+const RUN_PROGRAMS: [&str; 2] = ["run", "compare"];
+
+/// Why a command failed.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// The command line asks for something that the command does not do.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { code: WRONG_USAGE, message: format!("{}; see --help", message.into()) }
+    }
+
+    /// Fails with an exit code.
+    pub fn with_code(code: u8, message: String) -> Self {
+        Self { code, message }
+    }
+
+    /// Prints the message, and returns the exit code.
+    pub fn report(self) -> ExitCode {
+        print_error(&self.message);
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self { code: 1, message }
+    }
+}
+
+/// Reads the command line of the process. Exits if that asks for help or the version, or is wrong.
+pub fn parse<A: CommandFactory + FromArgMatches>() -> A {
+    let mut command = with_negative_numbers(A::command());
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let parsed = matches.and_then(|matches| A::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
+    parsed.unwrap_or_else(|error| {
+        if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            error.exit();
+        }
+        print_styled_error(&message(error));
+        let name = std::env::args_os().nth(1).unwrap_or_default();
+        let runs_program = RUN_PROGRAMS.iter().any(|command| name == OsStr::new(command));
+        std::process::exit(if runs_program { FAILED } else { WRONG_USAGE }.into())
+    })
+}
+
+/// Has options take a negative number for a wrong value, and not for another option.
+fn with_negative_numbers(command: Command) -> Command {
+    let takes_negative = |arg: Arg| {
+        let is_option = !arg.is_positional() && arg.get_action().takes_values();
+        if is_option { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.mut_args(takes_negative).mut_subcommands(with_negative_numbers)
+}
+
+/// Returns the message of an error, in colour: what is wrong, and where to read on.
+fn message(mut error: Error) -> String {
+    // "use '-- --rules'" helps nobody.
+    error.remove(ContextKind::Suggested);
+    if error.kind() == ErrorKind::ValueValidation
+        && error.source().is_some_and(|why| why.is::<ParseIntError>())
+        && let (Some(ContextValue::String(option)), Some(ContextValue::String(value))) =
+            (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+    {
+        return format!(
+            "invalid value '{value}' for '{option}': not a whole number from 0 to 2^64 - 1\n\nFor more information, try '--help'.\n"
+        );
+    }
+    let styled = error.render().ansi().to_string();
+    // With what ends its style.
+    let (_, rest) = styled.split_once("error:").unwrap_or(("", &styled));
+    rest.trim_start_matches("\x1b[0m").trim_start().to_owned()
+}
+
+/// Parses a number that counts something, for an option.
+pub fn at_least_one(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|&count| count > 0).ok_or_else(|| "not a whole number from 1 to 2^32 - 1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Options {
+        #[arg(long)]
+        count: u64,
+    }
+
+    fn refused(arguments: &[&str]) -> String {
+        let command = with_negative_numbers(Options::command());
+        message(command.try_get_matches_from(arguments).expect_err("a wrong command line"))
+    }
+
+    #[test]
+    fn messages_name_what_is_wrong_without_a_prefix() {
+        for value in ["x", "-1", "1e9", "99999999999999999999"] {
+            let expected = format!("invalid value '{value}' for '--count <COUNT>': not a whole number");
+            assert!(refused(&["tool", "--count", value]).starts_with(&expected));
+        }
+        let unknown = refused(&["tool", "--many"]);
+        assert!(unknown.starts_with("unexpected argument") && !unknown.contains("tip:"), "{unknown}");
+    }
+}
