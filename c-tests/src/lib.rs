@@ -23,7 +23,7 @@ mod sources;
 mod training;
 
 pub use artifacts::{Build, Lastuse, build_side_by_side, guard_library, lastuse, tool, tool_with_libraries_inside};
-pub use browser::Browser;
+pub use browser::{Browser, is_root};
 pub use captures::{Capture, Generator, program_on_llama, write_model_without_data};
 pub use commands::bench_of_names;
 pub use folders::copy_folder;

@@ -22,6 +22,8 @@ mod plan;
 mod planning;
 mod reach;
 mod run;
+mod service;
+mod settings;
 mod usage;
 
 #[cfg(test)]
@@ -52,6 +54,7 @@ use clap::{ArgAction, Parser, Subcommand};
   lastuse plan graphs                                  a table of their bytes
   lastuse offload graphs --device Vulkan0=2GiB         what fits on a GPU
   lastuse reach ./llama-cli                            if run has an effect
+  lastuse enable ollama                                a systemd service
 
 \"lastuse COMMAND --help\" documents a command."
 )]
@@ -68,6 +71,8 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Enable(service::Enable),
+    Disable(service::Disable),
     Explain(explain::Arguments),
     Draw(draw::Arguments),
     Compare(compare::Arguments),
@@ -86,6 +91,8 @@ enum Command {
 pub fn run() -> ExitCode {
     let result = match usage::parse::<Arguments>().command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Enable(arguments) => service::enable(&arguments),
+        Command::Disable(arguments) => service::disable(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Draw(arguments) => draw::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::Result;
+pub use install::is_root;
 use pipe::Pipe;
 
 /// The time limit of a command.

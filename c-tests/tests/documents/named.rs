@@ -16,7 +16,7 @@ fn lines_of_code(page: &Page) -> Vec<&str> {
 
 /// Returns the commands of the tool in a line of code: the words behind each "lastuse ".
 fn commands(line: &str) -> Vec<Vec<&str>> {
-    let starts = line.strip_prefix("$ ").unwrap_or(line);
+    let starts = line.strip_prefix("$ ").or_else(|| line.strip_prefix("sudo ")).unwrap_or(line);
     let Some(rest) = starts.strip_prefix("lastuse ") else { return Vec::new() };
     let words = rest.split(" #").next().unwrap_or(rest).split_whitespace();
     // The rest belongs to the program.

@@ -10,5 +10,6 @@ mod plan;
 mod run;
 mod run_end;
 mod run_report;
+mod service;
 #[path = "../support/mod.rs"]
 mod support;

@@ -74,7 +74,7 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf, NotStarted> {
 }
 
 /// Refuses names with a space or a colon, which separate names in LD_PRELOAD.
-fn check_name(file: PathBuf) -> Result<PathBuf, NotStarted> {
+pub fn check_name(file: PathBuf) -> Result<PathBuf, NotStarted> {
     if file.to_string_lossy().contains([' ', ':']) {
         let message = "a library with a space or a colon in its path cannot be preloaded";
         return Err(NotStarted::failed(format!("{}: {message}; copy it elsewhere, and set --library", file.display())));

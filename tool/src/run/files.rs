@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use lastuse::graph::NamePattern;
 use serde_json::{Value, json};
 
 use crate::foreign::unwritable;
 use crate::input::graphs_in;
 use crate::launch::{DumpTotals, NotStarted};
 use crate::output::by_ending;
+use crate::settings::checked_pattern;
 
 /// The folder that the graphs of a program are captured to.
 pub struct Captures {
@@ -66,21 +66,11 @@ pub struct Dumps {
     pub folder: PathBuf,
 }
 
-/// Checks a pattern, which the library would only log.
-pub fn checked_pattern(option: &str, text: &str) -> Result<String, NotStarted> {
-    let failed = |why: &str| NotStarted::failed(format!("{option}: {why}"));
-    let pattern: NamePattern = text.parse().map_err(|invalid| failed(&format!("{invalid}")))?;
-    if pattern.is_empty() {
-        return Err(failed("no names of tensors; \"*\" matches all"));
-    }
-    Ok(pattern.to_string())
-}
-
 impl Dumps {
     /// Creates the folder, and checks that it is empty and writable. The path is absolute, since the program may change
     /// its working directory.
     pub fn new(pattern: &str, folder: Option<&Path>) -> Result<Self, NotStarted> {
-        let pattern = checked_pattern("--dump", pattern)?;
+        let pattern = checked_pattern("--dump", pattern).map_err(NotStarted::failed)?;
         let folder = folder.unwrap_or(Path::new(DEFAULT_FOLDER));
         let failed = |error: io::Error| NotStarted::failed(format!("{}: cannot be written: {error}", folder.display()));
         let made = fs::create_dir_all(folder).and_then(|()| folder.canonicalize());

@@ -10,16 +10,14 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use accounting::{Accountings, Form, Written};
-use files::{Captures, Dumps, checked_pattern};
-use lastuse::graph::RuleSetting;
-use lastuse::placement::Bytes;
+use files::{Captures, Dumps};
 use lastuse::report::explain::Explanation;
 use lastuse::settings::variables;
 use report::Ended;
 
 use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
 use crate::output::{Output, by_ending, is_stream, print, print_error, print_notice};
-use crate::passes::size_option;
+use crate::settings::Settings;
 use crate::usage::Failure;
 
 /// The variable by which ggml's Vulkan backend keeps the order of nodes. "lastuse offload" needs graphs in the program's order,
@@ -82,26 +80,6 @@ pub struct Arguments {
     #[arg(long)]
     explain: bool,
 
-    /// Check each plan before it is used; "memory" also checks what each operation writes.
-    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "plan",
-          value_parser = ["plan", "memory"])]
-    verify: Option<String>,
-
-    /// Run the nodes of graphs in an order with a lower peak, for programs that use graph allocators directly; schedulers keep
-    /// theirs.
-    #[arg(long)]
-    reorder: bool,
-
-    /// Compute tiling, so that the buffers of each graph allocator take at most this many bytes, for
-    /// programs that use graph allocators directly; schedulers keep theirs.
-    #[arg(long, value_name = "BYTES", value_parser = size_option)]
-    budget: Option<Bytes>,
-
-    /// Keep the tensors with these names readable to the end of each run: names separated by commas, in which "*"
-    /// matches any characters and "?" one.
-    #[arg(long, value_name = "NAMES")]
-    retain: Option<String>,
-
     /// Write the values of the tensors with these names after each run, as arrays of NumPy.
     #[arg(long, value_name = "NAMES")]
     dump: Option<String>,
@@ -110,28 +88,8 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", requires = "dump")]
     dump_dir: Option<PathBuf>,
 
-    /// The rules for sharing memory, as in "lastuse plan".
-    #[arg(long)]
-    rules: Option<String>,
-
-    /// The work limit of the search for a smaller placement, as in "lastuse plan".
-    #[arg(long, value_name = "UNITS")]
-    effort: Option<u64>,
-
-    /// What takes memory when it is used, not when it is made: "caches", the default, "compute" (buffers), "all" or "off".
-    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all",
-          value_parser = ["caches", "compute", "all", "off"])]
-    on_demand: Option<String>,
-
-    /// Have schedulers that take turns on one thread share compute buffers: "shared", the default, if results are read
-    /// before the next one runs; "shared,outputs" if not.
-    #[arg(long, value_name = "WORDS", num_args = 0..=1, require_equals = true, default_missing_value = "shared",
-          value_parser = ["shared", "shared,outputs", "off"])]
-    arena: Option<String>,
-
-    /// Keep compute buffers of freed allocators for the next ones, at most these bytes, for at most these seconds.
-    #[arg(long, value_name = "BYTES,SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1GiB,60")]
-    recycle: Option<String>,
+    #[command(flatten)]
+    settings: Settings,
 
     /// Print JSON as the last line of the standard output, after those of the program, instead of the table.
     #[arg(long)]
@@ -158,13 +116,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
-    arguments.check_rules()?;
+    let settings = arguments.settings.variables().map_err(NotStarted::failed)?;
     let is_json = arguments.is_json()?;
     let output = arguments.output.as_ref().map(|file| Output::open(file)).transpose().map_err(NotStarted::failed)?;
     let to = accounting::open(arguments.accounting.as_ref().and_then(Option::as_deref))?;
     let mut launcher = arguments.target.launcher()?;
     let requests = arguments.requests(&launcher, to.as_ref().map(|(form, _)| *form))?;
-    if arguments.verify.as_deref() == Some("memory") || requests.dumps.is_some() {
+    if arguments.settings.verify.as_deref() == Some("memory") || requests.dumps.is_some() {
         launcher.guard()?;
     } else if requests.accountings.is_some() {
         launcher.guard_if_there();
@@ -173,7 +131,7 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     if arguments.verbose {
         print_notice(&launcher.describe());
     }
-    let mut run = launcher.start(allocator, |command| arguments.prepare(command, &requests))?;
+    let mut run = launcher.start(allocator, |command| arguments.prepare(command, settings, &requests))?;
     let process = run.child.id();
     if matches!(to, Some((Form::Page, _))) {
         run.child.watch();
@@ -215,11 +173,9 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     Ok(exit_code(exit.status))
 }
 
-/// The files that the program writes and the tensors that it keeps.
+/// The files that the program writes.
 struct Requests {
     captures: Option<Captures>,
-    /// The names of retained tensors.
-    retain: Option<String>,
     dumps: Option<Dumps>,
     /// The memory of the devices.
     accountings: Option<Accountings>,
@@ -227,13 +183,12 @@ struct Requests {
 
 impl Arguments {
     fn requests(&self, launcher: &Launcher, to: Option<Form>) -> Result<Requests, NotStarted> {
-        let retain = self.retain.as_ref().map(|names| checked_pattern("--retain", names)).transpose()?;
         let dumps = self.dump.as_ref().map(|names| Dumps::new(names, self.dump_dir.as_deref())).transpose()?;
         // The program writes no accounting on ggml-alloc, and to the file of the user if that is set.
         let is_recorded = self.accounting.is_some() || (!self.off && std::env::var_os(ACCOUNTING).is_none());
         let accountings = is_recorded.then(|| Accountings::new(launcher.folder())).transpose()?;
         let is_read = self.explain || matches!(to, Some(Form::Page));
-        Ok(Requests { captures: self.captures(launcher, is_read)?, retain, dumps, accountings })
+        Ok(Requests { captures: self.captures(launcher, is_read)?, dumps, accountings })
     }
 
     /// Returns whether the report is JSON: by the ending of its file, or by the option.
@@ -248,13 +203,6 @@ impl Arguments {
         }
     }
 
-    /// Refuses unknown rules, which the library would only log.
-    fn check_rules(&self) -> Result<(), NotStarted> {
-        let Some(rules) = &self.rules else { return Ok(()) };
-        let known: Result<RuleSetting, _> = rules.parse();
-        known.map(|_| ()).map_err(|unknown| NotStarted::failed(format!("--rules: {unknown}")))
-    }
-
     /// Returns where captures go, which pictures and explanations are made from, too.
     fn captures(&self, launcher: &Launcher, is_read: bool) -> Result<Option<Captures>, NotStarted> {
         match (&self.capture, is_read) {
@@ -264,22 +212,11 @@ impl Arguments {
         }
     }
 
-    fn prepare(&self, command: &mut Command, requests: &Requests) {
-        let mut set = |name: &str, value: Option<String>| {
-            if let Some(value) = value {
-                command.env(name, value);
-            }
-        };
-        set("LASTUSE_VERIFY", self.verify.clone());
-        set("LASTUSE_LOG", (self.verbose && std::env::var_os("LASTUSE_LOG").is_none()).then(|| "info".to_owned()));
-        set("LASTUSE_RULES", self.rules.clone());
-        set("LASTUSE_EFFORT", self.effort.map(|units| units.to_string()));
-        set("LASTUSE_REORDER", self.reorder.then(|| "on".to_owned()));
-        set("LASTUSE_BUDGET", self.budget.map(|bytes| bytes.to_string()));
-        set("LASTUSE_ON_DEMAND", self.on_demand.clone());
-        set("LASTUSE_ARENA", self.arena.clone());
-        set("LASTUSE_RECYCLE", self.recycle.clone());
-        set("LASTUSE_RETAIN", requests.retain.clone());
+    fn prepare(&self, command: &mut Command, settings: Vec<(&str, String)>, requests: &Requests) {
+        command.envs(settings);
+        if self.verbose && std::env::var_os("LASTUSE_LOG").is_none() {
+            command.env("LASTUSE_LOG", "info");
+        }
         if let Some(captures) = &requests.captures {
             command.env("LASTUSE_CAPTURE", &captures.names);
         }

@@ -109,7 +109,7 @@ impl Ended<'_> {
     /// Returns the mode of verification, the plans, and the graphs whose addresses were verified. These are known if the
     /// program ran to its end.
     fn verification(&self) -> Option<(&str, u64, Option<u64>)> {
-        let mode = self.arguments.verify.as_deref()?;
+        let mode = self.arguments.settings.verify.as_deref()?;
         let plans = self.events.rows().iter().filter_map(|row| row.plans).sum();
         Some((mode, plans, self.events.verified))
     }

@@ -75,8 +75,8 @@ fn every_command_has_a_man_page() {
         assert!(page.contains(".SH NAME") && page.contains(".SH EXAMPLES"), "{name}: {page}");
     }
     assert_eq!(printed(&["man", "run"]), fs::read_to_string(pages.join("lastuse-run.1")).expect("it was written"));
-    let known =
-        "run, explain, draw, compare, plan, check, convert, offload, neurons, accounting, reach, completions, man";
+    let known = "run, enable, disable, explain, draw, compare, plan, check, convert, offload, neurons, accounting, \
+                 reach, completions, man";
     assert_refused(&["man", "fly"], 2, &format!("there is no command \"fly\"; the commands are {known}; see --help"));
     let blocked = format!("{}/x", pages.join("lastuse.1").display());
     let message = format!("{blocked}: cannot be written: {} is not a folder", pages.join("lastuse.1").display());

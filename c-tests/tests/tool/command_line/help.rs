@@ -4,8 +4,10 @@ use super::{command, printed};
 use crate::support::tool;
 
 /// The commands in the order of use.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 15] = [
     "run",
+    "enable",
+    "disable",
     "explain",
     "draw",
     "compare",

@@ -1,0 +1,295 @@
+//! `lastuse enable` and `lastuse disable`, on roots that hold a service as ollama installs it: what systemd reads of them.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use lastuse_c_tests::{Linked, is_root};
+use lastuse_vendor::Package;
+
+use crate::support::llama_style;
+use crate::support::tool::{assert_fails, command, file, stderr, stdout};
+
+const UNIT: &str = "[Unit]\nDescription=Ollama Service\nAfter=network-online.target\n\n[Service]\nExecStart=/usr/bin/program serve\n\
+                    User=ollama\nRestart=always\nRestartSec=3\nEnvironment=\"PATH=/usr/local/bin:/usr/bin\"\n\n[Install]\n\
+                    WantedBy=default.target\n";
+const DROP_IN: &str = "etc/systemd/system/ollama.service.d/50-lastuse.conf";
+const LIBRARY: &str = "/usr/local/lib/liblastuse.so";
+
+/// A folder, removed at the end, that other users may read.
+struct Root(PathBuf);
+
+impl Root {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("lastuse-{test}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).expect("a temporary folder");
+        fs::set_permissions(&folder, Permissions::from_mode(0o755)).expect("its owner");
+        Self(folder.canonicalize().expect("it is there"))
+    }
+
+    /// A system with ollama and an installed lastuse.
+    fn with_ollama(test: &str) -> Self {
+        let root = Self::new(test);
+        root.add("etc/systemd/system/ollama.service", UNIT.as_bytes());
+        root.add("usr/bin/program", b"\x7fELF");
+        fs::set_permissions(root.path("usr/bin/program"), Permissions::from_mode(0o755)).expect("its owner");
+        root.add(&LIBRARY[1..], b"\x7fELF");
+        // What each service depends on.
+        for target in ["sysinit", "basic", "shutdown", "network-online", "default"] {
+            root.add(&format!("usr/lib/systemd/system/{target}.target"), b"[Unit]\nDefaultDependencies=no\n");
+        }
+        root
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn add(&self, name: &str, content: &[u8]) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("writable");
+        fs::write(path, content).expect("writable");
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Runs a command of the tool in this root.
+    fn lastuse(&self, arguments: &[&str]) -> Output {
+        let root = self.0.to_str().expect("UTF-8");
+        command(&[&arguments[..1], &["--root", root], &arguments[1..]].concat()).output().expect("the tool starts")
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn succeeded(output: &Output) -> &str {
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(output), stderr(output));
+    stdout(output)
+}
+
+#[test]
+fn a_drop_in_is_shown_written_verified_and_removed() {
+    let root = Root::with_ollama("enable");
+    let options = ["enable", "--arena", "--on-demand=compute", "--rules", "ggml", "ollama"];
+    let shown = root.lastuse(&[&options[..1], &["--dry-run"], &options[1..]].concat());
+    assert!(succeeded(&shown).contains("    Environment=\"LASTUSE_ARENA=shared\"\n"), "{}", stdout(&shown));
+    assert!(!root.path(DROP_IN).exists());
+    let unasked = root.lastuse(&options);
+    assert!(stderr(&unasked).contains("--yes"), "{}", stderr(&unasked));
+    assert!(!root.path(DROP_IN).exists());
+
+    succeeded(&root.lastuse(&[&options[..1], &["--yes"], &options[1..]].concat()));
+    let text = root.read(DROP_IN);
+    let lines = [
+        "LD_PRELOAD=/usr/local/lib/liblastuse.so",
+        "LASTUSE_RULES=ggml",
+        "LASTUSE_ON_DEMAND=compute",
+        "LASTUSE_ARENA=shared",
+    ];
+    let lines: Vec<String> = lines.iter().map(|line| format!("Environment=\"{line}\"")).collect();
+    assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), [&["[Service]".to_owned()][..], &lines].concat());
+    let mode = root.path(DROP_IN).metadata().expect("written").permissions().mode();
+    assert_eq!(mode & 0o777, 0o644);
+    assert_eq!(verify(&root), "");
+
+    let again = root.lastuse(&["enable", "--yes", "--effort", "5", "ollama.service"]);
+    assert!(succeeded(&again).contains("is replaced by"), "{}", stdout(&again));
+    assert!(root.read(DROP_IN).ends_with("liblastuse.so\"\nEnvironment=\"LASTUSE_EFFORT=5\"\n"));
+    succeeded(&root.lastuse(&["disable", "--dry-run", "ollama"]));
+    assert!(root.path(DROP_IN).exists());
+    succeeded(&root.lastuse(&["disable", "--yes", "ollama"]));
+    assert!(!root.path("etc/systemd/system/ollama.service.d").exists());
+    assert_eq!(root.read("etc/systemd/system/ollama.service"), UNIT);
+}
+
+/// docs/production.md shows what is printed.
+#[test]
+fn what_the_page_shows_is_what_is_shown() {
+    let root = Root::with_ollama("page");
+    root.add("etc/systemd/system/llama-server.service", UNIT.as_bytes());
+    let shown = root.lastuse(&["enable", "--dry-run", "--set", "LASTUSE_LOG=info", "llama-server"]);
+    let shown = succeeded(&shown).replace(root.0.to_str().expect("UTF-8"), "");
+    let page = lastuse_c_tests::folder().with_file_name("docs/production.md");
+    let page = fs::read_to_string(page).expect("it is there");
+    let block: String =
+        shown.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") }).collect();
+    assert!(page.contains(&block), "{block}");
+}
+
+/// What systemd finds wrong with the service.
+fn verify(root: &Root) -> String {
+    let mut command = Command::new("systemd-analyze");
+    command.arg("verify").arg("--man=no").arg(format!("--root={}", root.0.display())).arg("ollama.service");
+    let output = command.output().unwrap_or_else(|error| panic!("systemd-analyze: {error}; apt-get install systemd"));
+    let found = stderr(&output).to_owned();
+    assert_eq!(output.status.success(), found.is_empty(), "{found}");
+    found
+}
+
+#[test]
+fn systemd_verifies_what_it_reads() {
+    let root = Root::with_ollama("verify");
+    root.add(DROP_IN, b"[Service]\nEnvironment=\"LD_PRELOAD\n");
+    assert!(verify(&root).contains("50-lastuse.conf:2: Invalid syntax"), "{}", verify(&root));
+}
+
+#[test]
+fn systemd_reads_values_as_they_were_given() {
+    let root = Root::new("values");
+    root.add("systemd/user/model.service", UNIT.replace("User=ollama\n", "").as_bytes());
+    root.add("lib.so", b"\x7fELF");
+    let mut enable = command(&["enable", "--user", "--yes", "--library"]);
+    enable.arg(root.path("lib.so")).args(["--retain", "l 50%n \"*\" \\$HOME", "--set", "LASTUSE_LOG=a'b", "model"]);
+    succeeded(&enable.env("XDG_CONFIG_HOME", &root.0).output().expect("the tool starts"));
+    // Its test mode prints every unit that it has loaded; it is not for root.
+    let mut manager = as_another_user(Path::new("/lib/systemd/systemd"));
+    fs::create_dir(root.path("run")).expect("writable");
+    fs::set_permissions(root.path("run"), Permissions::from_mode(0o777)).expect("its owner");
+    manager.args(["--user", "--test", "--unit=model.service"]).env("XDG_CONFIG_HOME", &root.0);
+    let output = manager.env("XDG_RUNTIME_DIR", root.path("run")).output().expect("systemd starts");
+    let text = stdout(&output);
+    let read: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("Environment: ")).collect();
+    let library = format!("LD_PRELOAD={}", root.path("lib.so").display());
+    for line in [&*library, "LASTUSE_RETAIN=l 50%n \"*\" \\$HOME", "LASTUSE_LOG=a'b"] {
+        assert!(read.contains(&line), "{line} is not in {read:?}\n{}", stderr(&output));
+    }
+}
+
+/// A program as a user without rights, where this is root.
+fn as_another_user(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--clear-groups"]).arg(program);
+    command
+}
+
+#[test]
+fn what_stands_against_it_is_named() {
+    let root = Root::with_ollama("refused");
+    let fails = |arguments: &[&str], why: &str| {
+        let output = root.lastuse(arguments);
+        let is_usage = arguments.iter().any(|argument| ["--rules", "--set"].contains(argument));
+        let code = if is_usage { 2 } else { 1 };
+        assert!(output.status.code() == Some(code) && stderr(&output).contains(why), "{arguments:?}: {}", stderr(&output));
+    };
+    fails(&["enable", "--yes", "olama"], "there is no olama.service; looked in ");
+    fails(&["enable", "--yes", "ollama.timer"], "name the service, such as ollama.service");
+    fails(&["enable", "--yes", "--rules", "no-such", "ollama"], "--rules: ");
+    fails(
+        &["enable", "--yes", "--rules", "ggml", "--set", "LASTUSE_RULES=all", "ollama"],
+        "LASTUSE_RULES is given twice",
+    );
+    fails(&["enable", "--yes", "--library", "/opt/none.so", "ollama"], "the library /opt/none.so cannot be used: ");
+    fails(&["disable", "--yes", "ollama"], "ollama.service is not enabled");
+
+    succeeded(&root.lastuse(&["enable", "--yes", "ollama"]));
+    let written = root.read(DROP_IN);
+    let changed = format!("{written}Environment=\"OLLAMA_DEBUG=1\"\n");
+    root.add(DROP_IN, changed.as_bytes());
+    for name in ["enable", "disable"] {
+        fails(&[name, "--yes", "ollama"], "is not as \"lastuse enable\" wrote it");
+    }
+    assert_eq!(root.read(DROP_IN), changed);
+    root.add(DROP_IN, written.as_bytes());
+    root.add("etc/systemd/system/ollama.service.d/own.conf", b"[Service]\nEnvironment=OLLAMA_DEBUG=1\n");
+    succeeded(&root.lastuse(&["disable", "--yes", "ollama"]));
+    assert!(root.path("etc/systemd/system/ollama.service.d/own.conf").exists());
+
+    root.add("etc/systemd/system/ollama.service.d/own.conf", b"[Service]\nEnvironment=LD_PRELOAD=/usr/lib/other.so\n");
+    fails(&["enable", "--yes", "ollama"], "own.conf sets LD_PRELOAD, which a drop-in would replace");
+    fs::remove_file(root.path("etc/systemd/system/ollama.service.d/own.conf")).expect("it is there");
+    fs::set_permissions(root.path("usr/local"), Permissions::from_mode(0o700)).expect("its owner");
+    fails(&["enable", "--yes", "--library", LIBRARY, "ollama"], "not all users may read /usr/local");
+    fails(&["enable", "--yes", "ollama"], "this installs it: install -Dm644 ");
+}
+
+#[test]
+fn missing_rights_are_named() {
+    let root = Root::with_ollama("rights");
+    fs::set_permissions(root.path("etc/systemd/system"), Permissions::from_mode(0o555)).expect("its owner");
+    let tool = root.path("lastuse");
+    // By another process: one that this process starts meanwhile would inherit the file, open for writing, which Linux does
+    // not execute.
+    assert!(Command::new("cp").args([file(), &tool]).status().expect("cp starts").success());
+    let mut enable = as_another_user(&tool);
+    enable.args(["enable", "--yes", "--library", LIBRARY, "ollama", "--root"]).arg(&root.0);
+    let output = enable.output().expect("the tool starts");
+    let drop_in = root.path(DROP_IN);
+    let why = "no permission to write there: use sudo, or --user for a service of yours";
+    assert_fails(&output, &format!("{}: {why}", drop_in.display()));
+}
+
+#[test]
+fn now_reloads_systemd_and_restarts_the_service() {
+    let root = Root::new("now");
+    root.add("systemd/user/model@.service", UNIT.as_bytes());
+    root.add("lib.so", b"\x7fELF");
+    root.add("bin/systemctl", b"#!/bin/sh\necho \"$@\" >> \"$XDG_CONFIG_HOME/calls\"\n[ -z \"$FAILS\" ]\n");
+    fs::set_permissions(root.path("bin/systemctl"), Permissions::from_mode(0o755)).expect("its owner");
+    let path = format!("{}:{}", root.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let lastuse = |arguments: &[&str], fails: &str| {
+        let mut command = command(arguments);
+        command
+            .env("XDG_CONFIG_HOME", &root.0)
+            .env("PATH", &path)
+            .env("FAILS", fails)
+            .output()
+            .expect("the tool starts")
+    };
+    let library = root.path("lib.so");
+    let enable = ["enable", "--user", "--yes", "--library", library.to_str().expect("UTF-8"), "model@1"];
+    let told = lastuse(&enable, "");
+    let after = "it has effect after: systemctl --user daemon-reload && systemctl --user try-restart model@1.service\n";
+    assert!(succeeded(&told).ends_with(after), "{}", stdout(&told));
+    assert!(root.path("systemd/user/model@1.service.d/50-lastuse.conf").exists());
+    assert!(!root.path("calls").exists());
+    succeeded(&lastuse(&["disable", "--user", "--yes", "--now", "model@1"], ""));
+    assert_eq!(root.read("calls"), "--user daemon-reload\n--user try-restart model@1.service\n");
+    let failed = lastuse(&[&enable[..], &["--now"]].concat(), "1");
+    assert!(stderr(&failed).contains("systemctl --user daemon-reload failed"), "{}", stderr(&failed));
+}
+
+/// The lines of docs/tool.md for a Dockerfile put the library to this path and into this variable of an image.
+#[test]
+fn programs_of_an_image_are_served() {
+    let root = Root::new("image");
+    let program = llama_style::build("service-image", Package::LlamaCpp, Linked::SharedGgml);
+    let libraries = Command::new("ldd").arg(program.path()).output().expect("ldd starts");
+    let libraries = stdout(&libraries).split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);
+    let copy = |from: &Path, to: &Path| {
+        let to = root.path(to.strip_prefix("/").unwrap_or(to).to_str().expect("UTF-8"));
+        fs::create_dir_all(to.parent().expect("a folder")).expect("writable");
+        fs::copy(from, &to).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
+    };
+    libraries.for_each(|library| copy(&library, &library));
+    copy(program.path(), Path::new("/app"));
+    let library = file().with_file_name("../lib/liblastuse.so");
+    copy(&library, Path::new(LIBRARY));
+    let run = |preload: &str| {
+        let mut command = Command::new(if is_root() { "chroot" } else { "unshare" });
+        if !is_root() {
+            command.args(["--user", "--map-root-user", "chroot"]);
+        }
+        command.arg(&root.0).arg("/app").args(llama_style::SMALL).env("LASTUSE_REPORT", "/report");
+        let output = command.env("LD_PRELOAD", preload).output().expect("chroot starts");
+        assert_eq!(stderr(&output), "", "the library is found");
+        succeeded(&output).to_owned()
+    };
+    let plain = run("");
+    assert!(!root.path("report").exists());
+    let served = run(LIBRARY);
+    assert!(root.read("report").contains("\"server\":\"lastuse\""), "{}", root.read("report"));
+    let value = |text: &str| text.lines().find_map(|line| Some(line.strip_prefix("logits_hash=")?.to_owned()));
+    assert_eq!(value(&served), value(&plain));
+    assert!(value(&plain).is_some(), "{plain}");
+}

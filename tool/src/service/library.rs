@@ -1,0 +1,68 @@
+//! The library that a service preloads: one that it may read.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::unit::Manager;
+use crate::launch::library::{self, check_name};
+
+/// Where packages and `cmake --install` have it.
+const INSTALLED: [&str; 3] =
+    ["/usr/local/lib/liblastuse.so", "/usr/lib/lastuse/liblastuse.so", "/usr/lib/liblastuse.so"];
+
+/// Folders that units hide from their programs, or that go with a user.
+const HIDDEN: [&str; 6] = ["/home", "/root", "/run", "/tmp", "/var/tmp", "/dev"];
+
+/// Finds the library as the programs of a manager see it: the file given, or that of this tool, or an installed one.
+///
+/// # Errors
+/// Names the command that installs it where it can be read.
+pub fn find(given: Option<&Path>, manager: &Manager) -> Result<PathBuf, String> {
+    if let Some(given) = given {
+        let file = if manager.is_this_system() { std::path::absolute(given) } else { Ok(given.to_owned()) };
+        let file = file.map_err(|error| format!("{}: {error}", given.display()))?;
+        return usable(&file, manager).map_err(|why| format!("the library {} cannot be used: {why}", file.display()));
+    }
+    let of_tool = library::find(None).map_err(|missing| missing.message);
+    let nearest = of_tool.as_deref().ok().filter(|_| manager.is_this_system());
+    let places = nearest.into_iter().chain(INSTALLED.map(Path::new));
+    if let Some(file) = places.into_iter().find_map(|place| usable(place, manager).ok()) {
+        return Ok(file);
+    }
+    let why = nearest.and_then(|file| Some(format!("{}: {}", file.display(), usable(file, manager).err()?)));
+    let why = why.unwrap_or_else(|| format!("there is no {}", INSTALLED.map(|file| shown(file, manager)).join(", ")));
+    let install = format!("install -Dm644 {} {}", of_tool?.display(), shown(INSTALLED[0], manager));
+    Err(format!("services find no library that they may read ({why}); this installs it: {install}"))
+}
+
+fn shown(file: &str, manager: &Manager) -> String {
+    manager.in_root(Path::new(file)).display().to_string()
+}
+
+/// Checks that programs of the manager may read a file; a user's may read all that the user may.
+fn usable(file: &Path, manager: &Manager) -> Result<PathBuf, String> {
+    let file = check_name(file.to_owned()).map_err(|refused| refused.message)?;
+    if !file.is_absolute() {
+        return Err("its path is not absolute".to_owned());
+    }
+    let there = manager.in_root(&file).symlink_metadata().map_err(|error| error.to_string())?;
+    if there.is_dir() {
+        return Err("it is a folder".to_owned());
+    }
+    if manager.is_user {
+        return Ok(file);
+    }
+    if let Some(hidden) = HIDDEN.iter().find(|hidden| file.starts_with(hidden)) {
+        return Err(format!("services may not see {hidden}"));
+    }
+    let parts: Vec<&Path> = file.ancestors().collect();
+    for part in &parts {
+        let needed = if *part == file { 0o4 } else { 0o1 };
+        let data = manager.in_root(part).metadata();
+        // The root itself may be that of an image, which is private where it is made.
+        if *part != Path::new("/") && data.is_ok_and(|data| data.mode() & needed == 0) {
+            return Err(format!("not all users may read {}", part.display()));
+        }
+    }
+    Ok(file)
+}

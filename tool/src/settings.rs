@@ -1,0 +1,88 @@
+//! Settings of the library as options of the tool: those that "run" gives to a program, and "enable" to a service.
+
+use lastuse::graph::{NamePattern, RuleSetting};
+use lastuse::placement::Bytes;
+
+use crate::passes::size_option;
+
+/// Options that are variables of a program.
+#[derive(clap::Args)]
+pub struct Settings {
+    /// Check each plan before it is used; "memory" also checks what each operation writes.
+    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "plan",
+          value_parser = ["plan", "memory"])]
+    pub verify: Option<String>,
+
+    /// Run the nodes of graphs in an order with a lower peak, for programs that use graph allocators directly; schedulers keep
+    /// theirs.
+    #[arg(long)]
+    reorder: bool,
+
+    /// Compute tiling, so that the buffers of each graph allocator take at most this many bytes, for
+    /// programs that use graph allocators directly; schedulers keep theirs.
+    #[arg(long, value_name = "BYTES", value_parser = size_option)]
+    budget: Option<Bytes>,
+
+    /// Keep the tensors with these names readable to the end of each run: names separated by commas, in which "*"
+    /// matches any characters and "?" one.
+    #[arg(long, value_name = "NAMES")]
+    retain: Option<String>,
+
+    /// The rules for sharing memory, as in "lastuse plan".
+    #[arg(long)]
+    rules: Option<String>,
+
+    /// The work limit of the search for a smaller placement, as in "lastuse plan".
+    #[arg(long, value_name = "UNITS")]
+    effort: Option<u64>,
+
+    /// What takes memory when it is used, not when it is made: "caches", the default, "compute" (buffers), "all" or "off".
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          value_parser = ["caches", "compute", "all", "off"])]
+    on_demand: Option<String>,
+
+    /// Have schedulers that take turns on one thread share compute buffers: "shared", the default, if results are read
+    /// before the next one runs; "shared,outputs" if not.
+    #[arg(long, value_name = "WORDS", num_args = 0..=1, require_equals = true, default_missing_value = "shared",
+          value_parser = ["shared", "shared,outputs", "off"])]
+    arena: Option<String>,
+
+    /// Keep compute buffers of freed allocators for the next ones, at most these bytes, for at most these seconds.
+    #[arg(long, value_name = "BYTES,SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1GiB,60")]
+    recycle: Option<String>,
+}
+
+impl Settings {
+    /// Returns the variables and their values.
+    ///
+    /// # Errors
+    /// Rules or names that the library would only log as unknown.
+    pub fn variables(&self) -> Result<Vec<(&'static str, String)>, String> {
+        if let Some(rules) = &self.rules {
+            let known: Result<RuleSetting, _> = rules.parse();
+            known.map_err(|unknown| format!("--rules: {unknown}"))?;
+        }
+        let retain = self.retain.as_ref().map(|names| checked_pattern("--retain", names)).transpose()?;
+        let values = [
+            ("LASTUSE_VERIFY", self.verify.clone()),
+            ("LASTUSE_RULES", self.rules.clone()),
+            ("LASTUSE_EFFORT", self.effort.map(|units| units.to_string())),
+            ("LASTUSE_REORDER", self.reorder.then(|| "on".to_owned())),
+            ("LASTUSE_BUDGET", self.budget.map(|bytes| bytes.to_string())),
+            ("LASTUSE_ON_DEMAND", self.on_demand.clone()),
+            ("LASTUSE_ARENA", self.arena.clone()),
+            ("LASTUSE_RECYCLE", self.recycle.clone()),
+            ("LASTUSE_RETAIN", retain),
+        ];
+        Ok(values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
+    }
+}
+
+/// Checks a pattern, which the library would only log.
+pub fn checked_pattern(option: &str, text: &str) -> Result<String, String> {
+    let pattern: NamePattern = text.parse().map_err(|invalid| format!("{option}: {invalid}"))?;
+    if pattern.is_empty() {
+        return Err(format!("{option}: no names of tensors; \"*\" matches all"));
+    }
+    Ok(pattern.to_string())
+}
