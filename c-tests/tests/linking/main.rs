@@ -3,6 +3,7 @@
 mod drop_in;
 mod guard_preload;
 mod packages;
+mod rust;
 #[path = "../support/mod.rs"]
 mod support;
 mod two_ggmls;

@@ -130,7 +130,7 @@ fn verify(root: &Root) -> String {
     command.arg("verify").arg("--man=no").arg(format!("--root={}", root.0.display())).arg("ollama.service");
     let output = command.output().unwrap_or_else(|error| panic!("systemd-analyze: {error}; apt-get install systemd"));
     let found = stderr(&output).to_owned();
-    assert_eq!(output.status.success(), found.is_empty(), "{found}");
+    assert!(output.status.success() || !found.is_empty(), "{output:?}");
     found
 }
 
@@ -180,7 +180,11 @@ fn what_stands_against_it_is_named() {
         let output = root.lastuse(arguments);
         let is_usage = arguments.iter().any(|argument| ["--rules", "--set"].contains(argument));
         let code = if is_usage { 2 } else { 1 };
-        assert!(output.status.code() == Some(code) && stderr(&output).contains(why), "{arguments:?}: {}", stderr(&output));
+        assert!(
+            output.status.code() == Some(code) && stderr(&output).contains(why),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
     };
     fails(&["enable", "--yes", "olama"], "there is no olama.service; looked in ");
     fails(&["enable", "--yes", "ollama.timer"], "name the service, such as ollama.service");
@@ -273,6 +277,8 @@ fn programs_of_an_image_are_served() {
     };
     libraries.for_each(|library| copy(&library, &library));
     copy(program.path(), Path::new("/app"));
+    // Chroot itself runs outside of the image.
+    copy(Path::new("/usr/bin/env"), Path::new("/usr/bin/env"));
     let library = file().with_file_name("../lib/liblastuse.so");
     copy(&library, Path::new(LIBRARY));
     let run = |preload: &str| {
@@ -280,14 +286,14 @@ fn programs_of_an_image_are_served() {
         if !is_root() {
             command.args(["--user", "--map-root-user", "chroot"]);
         }
-        command.arg(&root.0).arg("/app").args(llama_style::SMALL).env("LASTUSE_REPORT", "/report");
-        let output = command.env("LD_PRELOAD", preload).output().expect("chroot starts");
+        command.arg(&root.0).args(["/usr/bin/env", preload, "LASTUSE_REPORT=/report", "/app"]);
+        let output = command.args(llama_style::SMALL).output().expect("chroot starts");
         assert_eq!(stderr(&output), "", "the library is found");
         succeeded(&output).to_owned()
     };
-    let plain = run("");
+    let plain = run("A=B");
     assert!(!root.path("report").exists());
-    let served = run(LIBRARY);
+    let served = run(&format!("LD_PRELOAD={LIBRARY}"));
     assert!(root.read("report").contains("\"server\":\"lastuse\""), "{}", root.read("report"));
     let value = |text: &str| text.lines().find_map(|line| Some(line.strip_prefix("logits_hash=")?.to_owned()));
     assert_eq!(value(&served), value(&plain));

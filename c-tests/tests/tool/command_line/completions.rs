@@ -58,7 +58,9 @@ fn every_command_has_a_man_page() {
         "compare",
         "completions",
         "convert",
+        "disable",
         "draw",
+        "enable",
         "explain",
         "man",
         "neurons",
@@ -68,8 +70,8 @@ fn every_command_has_a_man_page() {
         "run",
     ];
     let expected = commands.map(|command| format!("lastuse-{command}.1"));
-    assert_eq!(names[..13], expected);
-    assert_eq!(names[13..], ["lastuse.1"]);
+    assert_eq!(names[..15], expected);
+    assert_eq!(names[15..], ["lastuse.1"]);
     for name in &names {
         let page = fs::read_to_string(pages.join(name)).expect("it was written");
         assert!(page.contains(".SH NAME") && page.contains(".SH EXAMPLES"), "{name}: {page}");
