@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use crate::Result;
-use lastuse_neurons::gguf::{DEFAULT_ALIGNMENT, GgufHeader, GgufTensor, pad};
+use lastuse_neurons::gguf::{DEFAULT_ALIGNMENT, GgufHeader, GgufTensor, GgufValue, pad};
 
 use super::weight::Weight;
 use super::write_whole;
 
-/// Writes a file with these tensors and no keys.
+/// Writes a file with these keys and tensors.
 ///
 /// # Errors
 /// The error of the system.
-pub fn write_gguf(path: &Path, weights: &[Weight], seed: u64) -> Result<()> {
+pub fn write_gguf(path: &Path, keys: &[(String, GgufValue)], weights: &[Weight], seed: u64) -> Result<()> {
     let mut offset = 0;
     let tensors: Vec<GgufTensor> = weights
         .iter()
@@ -24,7 +24,7 @@ pub fn write_gguf(path: &Path, weights: &[Weight], seed: u64) -> Result<()> {
         })
         .collect();
     write_whole(path, |file| {
-        file.write_all(&GgufHeader::bytes(*b"GGUF", &[], &tensors))?;
+        file.write_all(&GgufHeader::bytes(*b"GGUF", keys, &tensors))?;
         weights.iter().try_for_each(|weight| {
             let mut data = weight.data(seed);
             pad(&mut data);

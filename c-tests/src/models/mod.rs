@@ -5,6 +5,7 @@
 //! - `safetensors`, `gguf`: files of tensors
 //! - `clip`, `unet`, `autoencoder`: the parts of Stable Diffusion 1
 //! - `tiny_autoencoder`, `upscaler`: TAESD and ESRGAN
+//! - `llama`: a text model of llama.cpp, with its words
 //! - `whisper`: speech, in whisper.cpp's own format
 
 mod weight;
@@ -16,12 +17,14 @@ mod unet;
 mod autoencoder;
 mod tiny_autoencoder;
 mod upscaler;
+mod llama;
 mod whisper;
 
 pub use autoencoder::autoencoder;
 pub use clip::clip;
 pub use gguf::write_gguf;
 pub use layers::Kinds;
+pub use llama::write_llama;
 pub use safetensors::write_safetensors;
 pub use tiny_autoencoder::tiny_autoencoder;
 pub use unet::unet;

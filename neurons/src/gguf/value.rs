@@ -164,9 +164,13 @@ impl GgufValue {
     }
 
     /// Appends the type and the value.
-    #[expect(clippy::cast_possible_truncation, reason = "the type states how many bytes of a number there are")]
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend((self.value_type() as u32).to_le_bytes());
+        self.write_value(out);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the type states how many bytes of a number there are")]
+    fn write_value(&self, out: &mut Vec<u8>) {
         let size = self.value_type().size().unwrap_or(0) as usize;
         match self {
             Self::Unsigned(_, number) => out.extend(&number.to_le_bytes()[..size]),
@@ -198,6 +202,19 @@ impl fmt::Display for GgufValue {
 }
 
 impl GgufArray {
+    /// Returns the array of these values.
+    ///
+    /// # Panics
+    /// A value is of another type than `element`, or an array.
+    pub fn new(element: ValueType, values: &[GgufValue]) -> Self {
+        let mut bytes = Vec::new();
+        for value in values {
+            assert!(value.value_type() == element && element != ValueType::Array, "an array of {element} has {value}");
+            value.write_value(&mut bytes);
+        }
+        Self { element, count: values.len() as u64, bytes }
+    }
+
     /// Returns the elements.
     pub fn values(&self) -> impl Iterator<Item = GgufValue> {
         let length = self.bytes.len() as u64;

@@ -194,5 +194,5 @@ fn write_models(folder: &Path) -> Result<()> {
     let mut weights = clip(blocks);
     weights.extend(unet(64, blocks));
     weights.extend(autoencoder(32, halves));
-    write_gguf(&folder.join(DIFFUSION), &weights, 3)
+    write_gguf(&folder.join(DIFFUSION), &[], &weights, 3)
 }

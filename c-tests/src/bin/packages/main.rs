@@ -1,5 +1,8 @@
 //! `cargo packages`: ways to get lastuse, each tested against what is installed.
 
+mod debian;
+mod debian_root;
+mod files;
 mod inject;
 
 use std::process::ExitCode;
@@ -10,29 +13,28 @@ use lastuse_c_tests::packages::{Prefix, Tool, check_added_folder, check_example,
 use lastuse_vendor::{Package, ggml};
 
 const HELP: &str = "\
-Installs lastuse to a clean folder, and tests what is installed by programs and projects that know nothing of this repository.
+Makes what is released or installed, and tests it by programs and projects that know nothing of this repository.
 These tests build other projects, so most are not part of cargo test. All is kept in target/packages.
 
 Usage: cargo packages [WAY] [--only WORD]
 
-  (nothing)    list the ways
-  WAY          install lastuse, and test this way to use it
-  --only WORD  of inject: only projects with this word in their names, which end in -top or in -part and the kind of
-               libraries: ggml, unknown (a ggml of an unknown layout), llama, whisper
+  (nothing)        list the ways
+  WAY              make what this way installs, and test it
+  --only WORD      of inject: only projects with this word in their names, which end in -top or in -part and the kind of
+                   libraries: ggml, unknown (a ggml of an unknown layout), llama, whisper
 
-Nothing else is installed: a message names the Debian packages that are missing. docs/packages.md has the ways.
+Nothing is installed outside of that folder: a message names the Debian packages that are missing. docs/packages.md has the
+ways.
 Exit codes: 0 all checks pass, 1 a check or a step failed, 2 wrong usage.";
 
 /// A way to use lastuse.
 struct Way {
     name: &'static str,
     about: &'static str,
-    /// It builds what is put into the ggml of other projects, too.
-    needs_inject: bool,
     needed: &'static [Needed],
-    /// It takes `--only`.
-    takes_only: bool,
-    test: fn(&Prefix, only: &str) -> Result<()>,
+    /// The option that it takes, whose value its test gets.
+    option: Option<&'static str>,
+    test: fn(value: &str) -> Result<()>,
 }
 
 const CMAKE: Needed = Needed { package: "cmake", has: Has::Program("cmake") };
@@ -44,28 +46,39 @@ const WAYS: &[Way] = &[
     Way {
         name: "inject",
         about: "ggml, llama.cpp and whisper.cpp with lastuse put into the ggml that they build",
-        needs_inject: true,
         needed: &[CMAKE],
-        takes_only: true,
-        test: inject::test,
+        option: Some("--only"),
+        test: |only| inject::test(&installed("inject", true)?, only),
     },
     Way {
         name: "cmake",
         about: "find_package and add_subdirectory, in every order of the libraries of a program",
-        needs_inject: false,
         needed: &[CMAKE],
-        takes_only: false,
-        test: |prefix, _| test_cmake(prefix),
+        option: None,
+        test: |_| test_cmake(&installed("cmake", false)?),
     },
     Way {
         name: "pkg-config",
         about: "the examples of Make and Meson",
-        needs_inject: false,
         needed: &[CMAKE, PKG_CONFIG, MAKE, MESON],
-        takes_only: false,
-        test: |prefix, _| test_pkg_config(prefix),
+        option: None,
+        test: |_| test_pkg_config(&installed("pkg-config", false)?),
+    },
+    Way {
+        name: "debian",
+        about: "llama.cpp as the unstable Debian packages it, in a chroot, with lastuse preloaded",
+        needed: &[],
+        option: None,
+        test: |_| debian::test(),
     },
 ];
+
+fn installed(way: &str, with_inject: bool) -> Result<Prefix> {
+    eprintln!("[{way}] installing lastuse");
+    let prefix = Prefix::install(with_inject)?;
+    eprintln!("[{way}] lastuse is in {}", prefix.path().display());
+    Ok(prefix)
+}
 
 fn test_cmake(prefix: &Prefix) -> Result<()> {
     let ggml = ggml(Package::LlamaCpp)?;
@@ -86,7 +99,7 @@ fn test_pkg_config(prefix: &Prefix) -> Result<()> {
 enum Wanted {
     Help,
     List,
-    Run { way: &'static Way, only: String },
+    Run { way: &'static Way, value: String },
 }
 
 fn main() -> ExitCode {
@@ -100,7 +113,7 @@ fn main() -> ExitCode {
             WAYS.iter().for_each(|way| println!("{:12}  {}", way.name, way.about));
             return ExitCode::SUCCESS;
         }
-        Ok(Wanted::Run { way, only }) => run(way, &only),
+        Ok(Wanted::Run { way, value }) => check(way.name, way.needed).and_then(|()| (way.test)(&value)),
         Err(message) => {
             eprintln!("packages: {message}\n\n{HELP}");
             return ExitCode::from(2);
@@ -115,21 +128,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(way: &Way, only: &str) -> Result<()> {
-    check(way.name, way.needed)?;
-    eprintln!("[{}] installing lastuse", way.name);
-    let prefix = Prefix::install(way.needs_inject)?;
-    eprintln!("[{}] lastuse is in {}", way.name, prefix.path().display());
-    (way.test)(&prefix, only)
-}
-
 fn parse(arguments: &[String]) -> Result<Wanted> {
-    let (mut way, mut only) = (None, String::new());
+    let (mut way, mut option) = (None, None);
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {
         match argument {
             "--help" | "-h" | "help" => return Ok(Wanted::Help),
-            "--only" => arguments.next().ok_or("--only needs a word")?.clone_into(&mut only),
+            "--only" => {
+                let value = arguments.next().ok_or_else(|| format!("{argument} needs a value"))?;
+                option = Some((argument, value.to_owned()));
+            }
             name => {
                 let names: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
                 let found = WAYS.iter().find(|way| way.name == name);
@@ -140,11 +148,11 @@ fn parse(arguments: &[String]) -> Result<Wanted> {
             }
         }
     }
-    match way {
-        Some(way) if !only.is_empty() && !way.takes_only => Err(format!("{} does not have --only", way.name)),
-        Some(way) => Ok(Wanted::Run { way, only }),
-        None if !only.is_empty() => Err("--only needs a way".to_owned()),
-        None => Ok(Wanted::List),
+    match (way, option) {
+        (Some(way), Some((name, _))) if way.option != Some(name) => Err(format!("{} does not have {name}", way.name)),
+        (Some(way), option) => Ok(Wanted::Run { way, value: option.map(|(_, value)| value).unwrap_or_default() }),
+        (None, Some((name, _))) => Err(format!("{name} needs a way")),
+        (None, None) => Ok(Wanted::List),
     }
 }
 
@@ -161,13 +169,13 @@ mod tests {
         assert!(matches!(parsed(&[]), Ok(Wanted::List)));
         assert!(matches!(parsed(&["inject", "--help"]), Ok(Wanted::Help)));
         assert!(matches!(parsed(&["cmake"]), Ok(Wanted::Run { way: Way { name: "cmake", .. }, .. })));
-        assert!(matches!(parsed(&["--only", "llama", "inject"]), Ok(Wanted::Run { only, .. }) if only == "llama"));
+        assert!(matches!(parsed(&["--only", "llama", "inject"]), Ok(Wanted::Run { value, .. }) if value == "llama"));
         for (arguments, why) in [
             (["snap"].as_slice(), "\"snap\" is not a way: there is inject, cmake, "),
             (&["cmake", "inject"], "one way"),
             (&["cmake", "--only", "llama"], "does not have --only"),
             (&["--only", "llama"], "needs a way"),
-            (&["inject", "--only"], "needs a word"),
+            (&["inject", "--only"], "needs a value"),
         ] {
             assert!(parsed(arguments).is_err_and(|message| message.contains(why)), "{arguments:?}");
         }
