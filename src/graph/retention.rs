@@ -117,8 +117,8 @@ impl NamePattern {
 
     /// Returns the patterns of the list that match none of `names`.
     pub fn without_match<N: AsRef<[u8]>>(&self, names: impl Iterator<Item = N> + Clone) -> Vec<&str> {
-        let is_unmatched = |glob: &&Box<str>| !names.clone().any(|name| matches(glob.as_bytes(), name.as_ref()));
-        self.globs.iter().filter(is_unmatched).map(|glob| &**glob).collect()
+        let is_unmatched = |glob: &&str| !names.clone().any(|name| matches(glob.as_bytes(), name.as_ref()));
+        self.globs.iter().map(|glob| &**glob).filter(is_unmatched).collect()
     }
 
     /// Returns `true` if a name matches. Names are text or the bytes of one, as ggml may cut a name in a character.

@@ -30,7 +30,7 @@ use std::sync::OnceLock;
 use lastuse_c_tests::Linked;
 use lastuse_vendor::Package;
 use support::llama_style;
-use support::tool::{command, stderr, stdout};
+use support::tool::{self, command, stderr, stdout};
 
 /// The program that pages run, as `cargo demo` builds it.
 const PROGRAM: &str = "target/c-tests/llama_style";
