@@ -8,6 +8,7 @@
 //! - everything in code that looks like a command, a file or a variable of lastuse (`named`)
 //! - links (`links`), and blocks of C, which compile (`snippets`)
 
+mod compatibility;
 mod examples;
 mod families;
 mod links;

@@ -20,7 +20,7 @@ const ALL: &str = "plan c-tests/graphs/*.gz";
 const CLAIMS: [Claim; 4] = [
     Claim {
         page: "docs/faq.md",
-        before: "training graphs lastuse / ggml-alloc is ",
+        before: "training graphs the change from ggml-alloc is ",
         command: "plan c-tests/graphs/train-*.gz",
         word: MEAN,
     },
@@ -46,7 +46,11 @@ fn numbers_in_the_text_are_those_that_are_printed() {
         let found = output.lines().last().and_then(|line| behind(line, word)).expect("a number");
         let decimals = claimed.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         let found: f64 = found.parse().expect("a number");
-        assert_eq!(claimed, format!("{found:.decimals$}"), "{name}: {before}");
+        // With a sign, it is the change in percent that a ratio means.
+        let is_change = claimed.starts_with(['+', '-']);
+        let found =
+            if is_change { format!("{:+.decimals$}", (found - 1.0) * 100.0) } else { format!("{found:.decimals$}") };
+        assert_eq!(claimed, found, "{name}: {before}");
     }
 }
 

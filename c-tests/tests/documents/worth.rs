@@ -83,17 +83,19 @@ fn caches_are_those_of_the_captured_graph() {
 /// Whole programs are not run here: the page that a row links to has the numbers, and how they were measured.
 #[test]
 fn whole_programs_are_those_of_the_pages_that_have_them() {
-    let page = worth();
-    let table = table(&page, "change");
-    let mut source = None;
-    for row in &table[1..] {
-        let link = row[0].split("](").nth(1).and_then(|rest| rest.split(['#', ')']).next());
-        source = link.map(|link| super::page(&format!("docs/{link}"))).or(source);
-        let source = source.as_ref().expect("the first row has a link");
-        let [before, after] = [row[1], row[2]].map(|cell| cell.parse::<f64>().expect("bytes"));
-        for cell in &row[1..3] {
-            assert!(source.text.contains(cell), "{} has no {cell}: {row:?}", source.name);
+    for name in ["docs/worth.md", "docs/stable-diffusion.md"] {
+        let page = page(name);
+        let table = table(&page, "change");
+        let mut source = None;
+        for row in &table[1..] {
+            let link = row[0].split("](").nth(1).and_then(|rest| rest.split(['#', ')']).next());
+            source = link.map(|link| super::page(&format!("docs/{link}"))).or(source);
+            let source = source.as_ref().expect("the first row has a link");
+            let [before, after] = [row[1], row[2]].map(|cell| cell.parse::<f64>().expect("bytes"));
+            for cell in &row[1..3] {
+                assert!(source.text.contains(cell), "{} has no {cell}: {row:?}", source.name);
+            }
+            assert_eq!(row[3], change(before, after), "{row:?}");
         }
-        assert_eq!(row[3], change(before, after), "{row:?}");
     }
 }
