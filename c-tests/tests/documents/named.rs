@@ -6,7 +6,7 @@ use std::path::Path;
 
 use lastuse::settings::{SETTINGS, Scope, variables};
 
-use super::{Page, code, matching, pages, printed, repository};
+use super::{Page, code, matching, pages, printed, repository, tables};
 
 /// Returns the code of a page by lines: blocks, and text between backquotes.
 fn lines_of_code(page: &Page) -> Vec<&str> {
@@ -142,5 +142,44 @@ fn every_setting_is_documented() {
         let row = format!("| `{assignment}` | {} |{changed} | {} | [", setting.default, setting.help);
         assert!(page.text.contains(&row), "docs/settings.md lacks: {row}");
         assert!(help.contains(&assignment), "{help}");
+    }
+}
+
+/// Returns the words in code in the first cells of a table.
+fn first_words<'p>(page: &'p Page, title: &str) -> Vec<&'p str> {
+    let found = tables(page).into_iter().find(|table| table[0][0] == title);
+    let table = found.unwrap_or_else(|| panic!("{}: no table begins with {title:?}", page.name));
+    let cells = table[1..].iter().filter_map(|row| code(row[0]).next()?.split_whitespace().next());
+    cells.collect()
+}
+
+#[test]
+fn the_page_of_the_tool_has_its_commands() {
+    let page = super::page("docs/tool.md");
+    let listed = first_words(&page, "`lastuse ...`");
+    let help = printed(&["--help".to_owned()]);
+    let commands = help.split("Commands:").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("commands");
+    let commands: Vec<&str> = commands.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
+    let commands = commands.into_iter().filter(|command| !command.is_empty() && *command != "help");
+    for command in commands.clone() {
+        let is_listed = ["`", " "].iter().any(|end| page.text.contains(&format!("`{command}{end}")));
+        assert!(is_listed, "docs/tool.md lacks {command}: {listed:?}");
+    }
+    let commands: Vec<&str> = commands.collect();
+    assert!(listed.len() > 8 && listed.iter().all(|word| commands.contains(word)), "{listed:?} and {commands:?}");
+}
+
+#[test]
+fn formats_are_those_of_the_sources() {
+    let mut sources = String::new();
+    for folder in ["src", "tool", "neurons"] {
+        read_sources(&repository().join(folder), &mut sources);
+    }
+    let page = super::page("docs/stability.md");
+    let formats: Vec<&str> =
+        first_words(&page, "format").into_iter().filter(|word| word.starts_with("lastuse-")).collect();
+    assert!(formats.len() > 6, "{formats:?}");
+    for format in formats {
+        assert!(sources.contains(&format!("\"{format}\"")), "nothing writes {format}");
     }
 }
