@@ -4,7 +4,7 @@ use std::fs;
 
 use lastuse_vendor::Package;
 
-use super::{matching, page, repository, tables};
+use super::{matching, repository, tables};
 use crate::support::ggml;
 
 /// Returns the packages that the manifests of `vendor/packages` pin: "whisper-rs-sys 0.15.0".
@@ -23,13 +23,16 @@ fn pinned() -> Vec<String> {
 
 #[test]
 fn programs_are_those_that_are_run() {
-    let (page, hosts) = (page("docs/compatibility.md"), page("docs/internals/hosts.md"));
+    let [page, hosts, packages] =
+        ["docs/compatibility.md", "docs/internals/hosts.md", "docs/packages.md"].map(super::page);
+    let linked = |name: &str| format!("({}#", name.trim_start_matches("docs/"));
     let tables = tables(&page);
     let table = tables.iter().find(|table| table[0][0] == "program").expect("the table of programs");
     let pinned = pinned();
     for row in &table[1..] {
-        if row[4].contains("hosts.md#") {
-            assert!(hosts.text.contains(row[1]) && hosts.text.contains(row[2]), "{}: {row:?}", hosts.name);
+        // What is not pinned is on the page that the row links to.
+        if let Some(source) = [&hosts, &packages].into_iter().find(|page| row[4].contains(&linked(&page.name))) {
+            assert!(source.text.contains(row[1]) && source.text.contains(row[2]), "{}: {row:?}", source.name);
         } else {
             assert!(pinned.iter().any(|pin| pin == row[1]), "{} is not one of {pinned:?}", row[1]);
         }

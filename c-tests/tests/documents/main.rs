@@ -93,7 +93,7 @@ fn printed(arguments: &[String]) -> String {
     if arguments[0] != "run" || arguments.contains(&"--help") {
         stdout(&output).to_owned()
     } else if arguments.contains(&"--json") {
-        support::tool::report(&output).to_string()
+        tool::report(&output).to_string()
     } else {
         stderr(&output).to_owned()
     }
