@@ -91,9 +91,11 @@ pub unsafe fn begin_computing(scheduler: *mut c_void) {
 pub unsafe extern "C" fn ggml_backend_sched_reset(scheduler: *mut c_void) {
     if told().is_some() && !Call::is_inside() && not_computed().remove(&scheduler.addr()) {
         let _call = Call::enter();
-        // SAFETY: its type in lastuse.h; a live scheduler that no other thread uses, as ggml's function requires.
-        unsafe {
-            of_lastuse_if_there::<Vacate>(c"lastuse_arena_vacate").into_iter().for_each(|vacate| vacate(scheduler));
+        // SAFETY: its type in lastuse.h.
+        let vacate: Option<Vacate> = unsafe { of_lastuse_if_there(c"lastuse_arena_vacate") };
+        if let Some(vacate) = vacate {
+            // SAFETY: a live scheduler that no other thread uses, as ggml's function requires.
+            unsafe { vacate(scheduler) };
         }
     }
     let _call = Call::enter();
