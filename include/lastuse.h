@@ -588,11 +588,6 @@ bool lastuse_gallocr_share(struct ggml_gallocr *galloc,
 void lastuse_arena_turn(struct ggml_backend_sched *sched,
                         void (*synchronize)(struct ggml_backend_sched *sched));
 
-// Says that what sched has allocated is neither computed nor read before it allocates again: before ggml_backend_sched_reset, where
-// no graph was computed. Memory that only this graph needed is free for other schedulers of the arena. Does nothing for a
-// scheduler that shares no memory, or whose turns are not told by lastuse_arena_turn.
-void lastuse_arena_vacate(struct ggml_backend_sched *sched);
-
 // Fills in the bytes of a buffer: 0 for an id that repeats the buffer type of an earlier one, and before the first
 // plan. Returns false if lastuse has not created galloc. Aborts if galloc has no buffer with this id.
 bool lastuse_gallocr_report(struct ggml_gallocr *galloc, int buffer_id, struct lastuse_gallocr_sizes *report);

@@ -108,39 +108,6 @@ CASE(schedulers_of_a_device_take_the_bytes_of_the_largest) {
     }
 }
 
-// As whisper.cpp does at its start: each graph is allocated once, to know that there is memory, and larger than the one before.
-static size_t peak_of_allocating(bool vacates) {
-    struct separate_backends separate;
-    struct late_context      contexts[CONTEXTS];
-    init_backends(&separate, true);
-    set_arena("shared");
-    for (int i = 0; i < CONTEXTS; i++) {
-        late_context_init(&contexts[i], &separate, (int64_t) 8 << (2 * i));
-        late_context_allocate(&contexts[i], tell_turn);
-        if (vacates) {
-            lastuse_arena_vacate(contexts[i].sched);
-        }
-        ggml_backend_sched_reset(contexts[i].sched);
-    }
-    set_arena("off");
-    size_t peak = separate.dummies[0].peak_bytes;
-    for (int turn = 0; turn < 2 * CONTEXTS; turn++) {
-        late_context_turn(&contexts[turn % CONTEXTS], tell_turn, turn < CONTEXTS, 0.25f);
-        CHECK(late_context_wrong(&contexts[turn % CONTEXTS]) == 0, "turn %d: wrong", turn);
-    }
-    for (int i = 0; i < CONTEXTS; i++) {
-        lastuse_arena_turn(contexts[i].sched, NULL);
-        late_context_free(&contexts[i]);
-    }
-    separate_backends_free(&separate);
-    return peak;
-}
-
-CASE(what_is_vacated_makes_room_for_others) {
-    CHECK(peak_of_allocating(true) == of_one(128), "%zu bytes, the largest has %zu", peak_of_allocating(true), of_one(128));
-    CHECK(peak_of_allocating(false) > of_one(128), "nothing is kept where nothing is vacated");
-}
-
 CASE(outputs_of_a_device_stay) {
     struct outcome outcome = in_turns("shared,outputs", tell_turn, 1);
     CHECK(outcome.wrong == 0, "%zu wrong elements", outcome.wrong);

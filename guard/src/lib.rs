@@ -31,7 +31,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use functions::{Functions, Params, is_enabled, verify_words};
 use run::run;
-use turns::{begin_computing, end_turn};
+use turns::{begin_turn, end_turn};
 
 /// The evaluation callback that ggml calls for each node: the tensor, whether this is the call before its computation,
 /// and the user data.
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute(scheduler: *mut c_void
     // SAFETY: a valid scheduler, as ggml's function requires, which calls its callback too.
     unsafe { guard_scheduler(functions, scheduler) };
     // SAFETY: as above.
-    unsafe { begin_computing(scheduler) };
+    unsafe { begin_turn(scheduler) };
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.sched_graph_compute)(scheduler, graph) };
     // SAFETY: `graph` is live and used by no other thread during the computation, as ggml's function requires.
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut 
     // SAFETY: a valid scheduler, as ggml's function requires, which calls its callback too.
     unsafe { guard_scheduler(functions, scheduler) };
     // SAFETY: as above.
-    unsafe { begin_computing(scheduler) };
+    unsafe { begin_turn(scheduler) };
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.sched_graph_compute_async)(scheduler, graph) };
     // SAFETY: a valid scheduler.

@@ -1,10 +1,9 @@
 //! The functions of ggml's schedulers from which a graph's turn is known. With `LASTUSE_ARENA` schedulers share memory: lastuse is
 //! told whose turn it is, so that what another one computes has ended before that memory is written.
 
-use std::collections::BTreeSet;
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use crate::functions::{Functions, of_ggml, of_lastuse_if_there};
 use crate::run::Call;
@@ -14,14 +13,6 @@ const ARENA: &CStr = c"LASTUSE_ARENA";
 
 type Synchronize = unsafe extern "C" fn(*mut c_void);
 type Turn = unsafe extern "C" fn(*mut c_void, Option<Synchronize>);
-type Vacate = unsafe extern "C" fn(*mut c_void);
-
-/// The schedulers, by address, whose latest graph was allocated and has not been computed.
-static NOT_COMPUTED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
-
-fn not_computed() -> MutexGuard<'static, BTreeSet<usize>> {
-    NOT_COMPUTED.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Returns the function of lastuse that is told, if the environment has schedulers share memory. Errors in the value are left to
 /// lastuse, which reports them.
@@ -59,59 +50,12 @@ pub unsafe fn begin_turn(scheduler: *mut c_void) {
     tell(scheduler, || Some(Functions::of_caller().sched_synchronize));
 }
 
-/// Tells lastuse that the program has a scheduler allocate a graph.
-///
-/// # Safety
-/// `scheduler` is live, and no other thread uses it.
-unsafe fn begin_allocating(scheduler: *mut c_void) {
-    // SAFETY: as the caller guarantees.
-    unsafe { begin_turn(scheduler) };
-    if told().is_some() {
-        not_computed().insert(scheduler.addr());
-    }
-}
-
-/// Tells lastuse that the program has a scheduler compute.
-///
-/// # Safety
-/// `scheduler` is live, and no other thread uses it.
-pub unsafe fn begin_computing(scheduler: *mut c_void) {
-    // SAFETY: as the caller guarantees.
-    unsafe { begin_turn(scheduler) };
-    if told().is_some() {
-        not_computed().remove(&scheduler.addr());
-    }
-}
-
-/// Wraps ggml's function: tells lastuse before of a graph that was allocated and is not computed.
-///
-/// # Safety
-/// The requirements of ggml's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ggml_backend_sched_reset(scheduler: *mut c_void) {
-    if told().is_some() && !Call::is_inside() && not_computed().remove(&scheduler.addr()) {
-        let _call = Call::enter();
-        // SAFETY: its type in lastuse.h.
-        let vacate: Option<Vacate> = unsafe { of_lastuse_if_there(c"lastuse_arena_vacate") };
-        if let Some(vacate) = vacate {
-            // SAFETY: a live scheduler that no other thread uses, as ggml's function requires.
-            unsafe { vacate(scheduler) };
-        }
-    }
-    let _call = Call::enter();
-    // SAFETY: its type in ggml-backend.h.
-    let function: unsafe extern "C" fn(*mut c_void) = unsafe { of_ggml(c"ggml_backend_sched_reset") };
-    // SAFETY: the caller's argument, forwarded.
-    unsafe { function(scheduler) }
-}
-
 /// Tells lastuse that a scheduler is about to be freed, perhaps after its backends.
 ///
 /// # Safety
 /// `scheduler` is live, and no other thread uses it.
 pub unsafe fn end_turn(scheduler: *mut c_void) {
     if !scheduler.is_null() {
-        not_computed().remove(&scheduler.addr());
         tell(scheduler, || None);
     }
 }
@@ -123,7 +67,7 @@ pub fn wait_for_turn() {
 
 /// Wraps functions of ggml's schedulers: tells lastuse of the turn before.
 macro_rules! wrap {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $begin:ident;)+) => {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)+) => {
         $(
             /// Wraps ggml's function.
             ///
@@ -136,7 +80,7 @@ macro_rules! wrap {
                     Err(_) => panic!("a name without NUL"),
                 };
                 // SAFETY: a live scheduler that no other thread uses, as ggml's function requires.
-                unsafe { $begin(scheduler) };
+                unsafe { begin_turn(scheduler) };
                 let _call = Call::enter();
                 // SAFETY: its type in ggml-backend.h.
                 let function: unsafe extern "C" fn(*mut c_void, $($type),*) -> $result = unsafe { of_ggml(NAME) };
@@ -148,7 +92,7 @@ macro_rules! wrap {
 }
 
 wrap! {
-    ggml_backend_sched_reserve(graph: *mut c_void) -> bool, begin_turn;
-    ggml_backend_sched_reserve_size(graph: *mut c_void, sizes: *mut usize) -> (), begin_turn;
-    ggml_backend_sched_alloc_graph(graph: *mut c_void) -> bool, begin_allocating;
+    ggml_backend_sched_reserve(graph: *mut c_void) -> bool;
+    ggml_backend_sched_reserve_size(graph: *mut c_void, sizes: *mut usize) -> ();
+    ggml_backend_sched_alloc_graph(graph: *mut c_void) -> bool;
 }

@@ -2,9 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::ggml::{
-    Allocator, Arena, BufferType, ggml_backend_buffer_type, ggml_backend_sched, ggml_gallocr, ggml_of_type, turns,
-};
+use crate::ggml::{Arena, BufferType, ggml_backend_buffer_type, ggml_backend_sched, ggml_gallocr, ggml_of_type, turns};
 
 use super::call::{call, total};
 use super::handle::{Handle, into_handle};
@@ -96,22 +94,5 @@ pub unsafe extern "C" fn lastuse_arena_turn(
         (Some(sched), None) => turns::end(sched),
         // SAFETY: see "# Safety".
         (Some(sched), Some(synchronize)) => unsafe { turns::begin(sched, synchronize) },
-    });
-}
-
-/// Says that what sched has allocated is neither computed nor read before it allocates again: before ggml_backend_sched_reset, where
-/// no graph was computed. Memory that only this graph needed is free for other schedulers of the arena. Does nothing for a
-/// scheduler that shares no memory, or whose turns are not told by lastuse_arena_turn.
-///
-/// # Safety
-/// `sched` is live, and not used by another thread meanwhile.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lastuse_arena_vacate(sched: *mut ggml_backend_sched) {
-    total("lastuse_arena_vacate", |call| {
-        if let Some(allocator) = turns::allocator_of(call.required("sched", sched)) {
-            let allocator = std::ptr::with_exposed_provenance_mut::<Allocator>(allocator);
-            // SAFETY: live until its scheduler is freed, which no other thread uses: see "# Safety".
-            unsafe { &mut *allocator }.vacate();
-        }
     });
 }

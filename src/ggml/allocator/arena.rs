@@ -227,7 +227,7 @@ impl Tenancy {
 
     /// Notes that a graph is about to be allocated. Returns the shared chunks that it reads, of any thread, with the buffers of this
     /// allocator that have their type: it cannot have them, and the allocator whose graph was the last one there keeps its results
-    /// apart from now on. That one does so, too, where no graph is left in the chunks, which can be had then.
+    /// apart from now on.
     pub fn read_by(&mut self, graph: GraphRef<'_>) -> Vec<(usize, Chunk)> {
         let types = self.home.as_ref().map_or(&[][..], |(_, types)| types);
         let mut read = Vec::new();
@@ -235,16 +235,12 @@ impl Tenancy {
         for shared in all.iter_mut().filter(|shared| shared.arena == self.arena) {
             let before = read.len();
             let buffer = types.iter().position(|&own| own == shared.buffer_type).unwrap_or(0);
-            let found = || shared.chunks.iter().filter(|chunk| reads(graph, chunk));
-            // What is in a chunk without a graph is not read, but it tells what will be.
-            let is_empty = |chunk: &&Chunk| Chunk::strong_count(chunk) == 1;
-            let will_be_read = shared.last != self.number && found().any(|chunk| is_empty(&chunk));
-            read.extend(found().filter(|chunk| !is_empty(chunk)).map(|chunk| (buffer, Chunk::clone(chunk))));
+            let found = shared.chunks.iter().filter(|chunk| reads(graph, chunk));
+            read.extend(found.map(|chunk| (buffer, Chunk::clone(chunk))));
             let last = shared.tenants.iter().find(|tenant| tenant.number == shared.last);
-            if let (true, Some(last)) = (will_be_read || read.len() > before, last) {
+            if let (true, Some(last)) = (read.len() > before, last) {
                 last.keeps_results.store(true, Ordering::Relaxed);
-            }
-            if read.len() == before && shared.tenants.iter().any(|tenant| tenant.number == self.number) {
+            } else if shared.tenants.iter().any(|tenant| tenant.number == self.number) {
                 shared.last = self.number;
             }
         }

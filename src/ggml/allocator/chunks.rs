@@ -158,15 +158,6 @@ impl Chunks {
         }
     }
 
-    /// Lets go of all shared chunks: no graph is in them that is computed or read.
-    pub fn vacate(&mut self) {
-        if self.tenancy.is_some() {
-            let earlier: Vec<_> = self.earlier.drain(..).collect();
-            earlier.into_iter().filter_map(|(_, chunk)| let_go(chunk)).for_each(drop);
-            self.end_reservation();
-        }
-    }
-
     /// Returns `true` if `buffer` is one of the chunks.
     pub fn contains(&self, buffer: *mut ggml_backend_buffer) -> bool {
         self.all().any(|own| own.as_ptr() == buffer)

@@ -161,20 +161,12 @@ impl Allocator {
         self.chunks.share(arena.map(|arena| Tenancy::new(arena, false, None)));
     }
 
-    /// Lets go of the memory of an arena in which graphs were allocated that are neither computed nor read until others are
-    /// allocated.
-    pub fn vacate(&mut self) {
-        self.verifier.iter_mut().for_each(Verifier::forget);
-        self.chunks.vacate();
-    }
-
     /// Returns `true` if other allocators share the memory: those of schedulers, where the user asks for it, since programs set
     /// all inputs of a scheduler's graph before each run. On devices, only where it is known when runs have ended.
     fn is_shared(&mut self) -> bool {
-        let address = std::ptr::from_mut(self).expose_provenance();
         let types = &self.planner.types;
         let may_share = self.arena != ArenaSetting::Off && !types.is_direct && !self.chunks.are_shared();
-        let scheduler = if may_share { turns::join(address) } else { None };
+        let scheduler = if may_share { turns::join() } else { None };
         if may_share && (types.are_plain_cpu() || scheduler.is_some()) {
             let keeps_results = self.arena == ArenaSetting::SharedButOutputs;
             // Its latest graph may still be computed in the chunks that it has had until now.
@@ -312,8 +304,6 @@ impl Allocator {
         self.activity.note_decision("allocate", clock, graph, &done);
         if done.is_err() {
             clear_memory(results);
-            // No graph is in what it has of an arena: the reservation that follows may replace that.
-            self.chunks.end_reservation();
         }
         done?;
         if self.chunks.are_shared() {

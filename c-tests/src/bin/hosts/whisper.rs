@@ -48,9 +48,6 @@ const TASKS: [(&str, &str); 10] = [
 /// Those that are run in an arena, too.
 const IN_ARENA: [&str; 3] = ["greedy", "greedy, no flash attention", "3 states in turn"];
 
-/// Bytes of what other graphs read in a state of the first model: the results of its convolutions and of its encoder.
-const OF_ENCODERS: u64 = 2 * 1500 * 128 * 4;
-
 /// What is shared.
 const ARENAS: [&str; 2] = ["shared", "shared,outputs"];
 
@@ -119,11 +116,8 @@ pub fn test(options: &Options) -> Result<()> {
 fn in_arena(job: &Job) -> Vec<SharedJob> {
     let is_one = IN_ARENA.contains(&job.name.as_str()) && job.model.ends_with(MODELS[0].0);
     let named = || Job { name: format!("{}, arena", job.name), ..job.clone() };
-    let states = if job.name.contains("3 states") { 3 } else { 1 };
     let arenas = ARENAS.into_iter().filter(|_| is_one);
-    // Without the guard, the graphs that are allocated at the start stay until they are allocated again.
-    let apart = |arena| (job.way == Way::Preloaded && arena == "shared").then_some(states * OF_ENCODERS);
-    arenas.map(|arena| SharedJob { job: named(), arena, apart: apart(arena) }).collect()
+    arenas.map(|arena| SharedJob { job: named(), arena, apart: None }).collect()
 }
 
 /// Returns the uses of a model: everything with the first one and a preloaded lastuse, a part in other ways.
