@@ -11,6 +11,7 @@ use lastuse::placement::Bytes;
 
 use crate::output::Progress;
 use crate::report::parse_size;
+use crate::usage::at_least_one;
 
 /// Parses a number of bytes, for an option.
 pub fn size_option(text: &str) -> Result<Bytes, String> {
@@ -151,7 +152,7 @@ pub struct TilingOptions {
     tile: Option<Budget>,
 
     /// The threads that each tile of --tile is to keep busy.
-    #[arg(long, value_name = "THREADS", requires = "tile", default_value_t = TilingLimits::THREADS)]
+    #[arg(long, value_name = "THREADS", requires = "tile", default_value_t = TilingLimits::THREADS, value_parser = at_least_one)]
     tile_threads: u32,
 
     /// The work limit of --tile, in nodes looked at: a million takes some tenths of a second.

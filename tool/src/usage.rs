@@ -83,7 +83,7 @@ fn message(mut error: Error) -> String {
             (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
     {
         return format!(
-            "invalid value '{value}' for '{option}': not a whole number from 0 to 2^64 - 1\n\nFor more information, try '--help'.\n"
+            "invalid value '{value}' for '{option}': not a whole number, or too large\n\nFor more information, try '--help'.\n"
         );
     }
     let styled = error.render().ansi().to_string();
