@@ -213,7 +213,7 @@ pub unsafe fn bound_calls<'a>(tables: &'a Tables, prefix: &[u8], mut visit: impl
             let name = tables.names.wrapping_add(symbol.st_name as usize);
             let is_named = |(at, &byte): (usize, &u8)| {
                 // SAFETY: within the name: the bytes before it are not NUL, since they are those of the prefix.
-                (unsafe { name.wrapping_add(at).read() }).cast_unsigned() == byte
+                (unsafe { name.wrapping_add(at).read() }).to_ne_bytes() == [byte]
             };
             if !prefix.iter().enumerate().all(is_named) {
                 continue;
