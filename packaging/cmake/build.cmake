@@ -8,8 +8,8 @@ set(lastuse_tools "${lastuse_sources}/packaging/cmake")
 set(lastuse_lib "${CMAKE_CURRENT_BINARY_DIR}/lib")
 file(MAKE_DIRECTORY "${lastuse_lib}")
 
-# Other linkers do not make all kinds of object that are needed.
-find_program(LASTUSE_LD NAMES ld.bfd ld REQUIRED)
+# Other linkers do not make all kinds of object that are needed. A compiler for another system has its own.
+find_program(LASTUSE_LD NAMES "${CMAKE_LINKER}.bfd" ld.bfd ld REQUIRED)
 
 # Has cargo build a library with a profile: `files`, in the folder that `folder` is set to. Cargo knows what has changed.
 function(lastuse_cargo_build profile folder files)

@@ -1,9 +1,17 @@
 //! `cargo packages`: ways to get lastuse, each tested against what is installed.
 
+mod archive;
+mod deb;
 mod debian;
 mod debian_root;
 mod files;
+mod here;
 mod inject;
+mod licences;
+mod pack;
+mod release;
+mod target;
+mod zig;
 
 use std::process::ExitCode;
 
@@ -16,12 +24,13 @@ const HELP: &str = "\
 Makes what is released or installed, and tests it by programs and projects that know nothing of this repository.
 These tests build other projects, so most are not part of cargo test. All is kept in target/packages.
 
-Usage: cargo packages [WAY] [--only WORD]
+Usage: cargo packages [WAY] [--only WORD | --target TRIPLE]
 
   (nothing)        list the ways
   WAY              make what this way installs, and test it
   --only WORD      of inject: only projects with this word in their names, which end in -top or in -part and the kind of
                    libraries: ggml, unknown (a ggml of an unknown layout), llama, whisper
+  --target TRIPLE  of archive, deb: x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; this machine's by default
 
 Nothing is installed outside of that folder: a message names the Debian packages that are missing. docs/packages.md has the
 ways.
@@ -41,6 +50,9 @@ const CMAKE: Needed = Needed { package: "cmake", has: Has::Program("cmake") };
 const PKG_CONFIG: Needed = Needed { package: "pkg-config", has: Has::Program("pkg-config") };
 const MAKE: Needed = Needed { package: "make", has: Has::Program("make") };
 const MESON: Needed = Needed { package: "meson", has: Has::Program("meson") };
+const PYTHON: Needed = Needed { package: "python3-venv", has: Has::Program("python3") };
+const LINTIAN: Needed = Needed { package: "lintian", has: Has::Program("lintian") };
+const XZ: Needed = Needed { package: "xz-utils", has: Has::Program("xz") };
 
 const WAYS: &[Way] = &[
     Way {
@@ -63,6 +75,20 @@ const WAYS: &[Way] = &[
         needed: &[CMAKE, PKG_CONFIG, MAKE, MESON],
         option: None,
         test: |_| test_pkg_config(&installed("pkg-config", false)?),
+    },
+    Way {
+        name: "archive",
+        about: "the archive of a release, which needs glibc 2.17 alone",
+        needed: &[CMAKE, PKG_CONFIG, MAKE, PYTHON, XZ],
+        option: Some("--target"),
+        test: archive::test,
+    },
+    Way {
+        name: "deb",
+        about: "two Debian packages: the tool with its libraries, and what programs are built with",
+        needed: &[CMAKE, PKG_CONFIG, MAKE, PYTHON, LINTIAN],
+        option: Some("--target"),
+        test: deb::test,
     },
     Way {
         name: "debian",
@@ -134,7 +160,7 @@ fn parse(arguments: &[String]) -> Result<Wanted> {
     while let Some(argument) = arguments.next() {
         match argument {
             "--help" | "-h" | "help" => return Ok(Wanted::Help),
-            "--only" => {
+            "--only" | "--target" => {
                 let value = arguments.next().ok_or_else(|| format!("{argument} needs a value"))?;
                 option = Some((argument, value.to_owned()));
             }
@@ -174,6 +200,7 @@ mod tests {
             (["snap"].as_slice(), "\"snap\" is not a way: there is inject, cmake, "),
             (&["cmake", "inject"], "one way"),
             (&["cmake", "--only", "llama"], "does not have --only"),
+            (&["archive", "--only", "llama"], "does not have --only"),
             (&["--only", "llama"], "needs a way"),
             (&["inject", "--only"], "needs a value"),
         ] {

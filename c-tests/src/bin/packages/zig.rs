@@ -1,0 +1,109 @@
+//! Builds that need an old glibc alone: by cargo-zigbuild, which links with zig. Both are Python packages.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lastuse_c_tests::packages::{output_of, packages_folder};
+use lastuse_c_tests::{Result, folder};
+
+use crate::target::Target;
+
+/// The glibc that programs need at least: the oldest that Rust supports.
+pub const GLIBC: &str = "2.17";
+
+const PINNED: [&str; 2] = ["ziglang==0.17.1", "cargo-zigbuild==0.24.1"];
+
+/// Both, in an environment of Python's that nothing else uses.
+#[derive(Debug)]
+pub struct Zig {
+    programs: PathBuf,
+}
+
+impl Zig {
+    /// Installs both unless they are there.
+    ///
+    /// # Errors
+    /// The message of Python or of pip.
+    pub fn install() -> Result<Self> {
+        let environment = packages_folder().join("tools/venv");
+        let (programs, stamp) = (environment.join("bin"), environment.join("packages.txt"));
+        let wanted = PINNED.join("\n");
+        if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+            return Ok(Self { programs });
+        }
+        eprintln!("[zig] installing {} to {}", PINNED.join(" and "), environment.display());
+        let mut python = Command::new("python3");
+        python.args(["-m", "venv", "--clear"]).arg(&environment);
+        output_of(python).map_err(|why| format!("{why}\nzig needs Python's venv: apt-get install -y python3-venv"))?;
+        let mut pip = Command::new(programs.join("pip"));
+        pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(PINNED);
+        output_of(pip)?;
+        fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))?;
+        Ok(Self { programs })
+    }
+
+    /// The program that takes the arguments of cargo.
+    pub fn cargo(&self) -> PathBuf {
+        self.programs.join("cargo-zigbuild")
+    }
+
+    /// Where cargo builds the libraries.
+    pub fn target_folder() -> PathBuf {
+        packages_folder().join("zig")
+    }
+
+    /// Where cargo builds the tool. The library has another feature for it, and a file of the same name.
+    fn tool_folder() -> PathBuf {
+        packages_folder().join("zig-tool")
+    }
+
+    /// The name of a target for cargo-zigbuild.
+    pub fn target(target: &Target) -> String {
+        format!("{}.{GLIBC}", target.triple)
+    }
+
+    /// A command that finds zig, and whose builds name no folder of this machine.
+    pub fn command(&self, program: &Path) -> Command {
+        let mut path = self.programs.clone().into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let mut command = Command::new(program);
+        let flags = hidden_folders().map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()));
+        command.env("PATH", path).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+        command
+    }
+
+    /// Has cargo build packages, and returns the folder with what it has built.
+    ///
+    /// # Errors
+    /// The standard library for the target is missing; the message of cargo.
+    pub fn build(&self, target: &Target, packages: &[&str]) -> Result<PathBuf> {
+        check_standard_library(target)?;
+        let mut command = self.command(&self.cargo());
+        command.args(["build", "--quiet", "--release", "--locked", "--no-default-features", "--manifest-path"]);
+        command.arg(folder().with_file_name("Cargo.toml")).arg("--target-dir").arg(Self::tool_folder());
+        command.arg(format!("--target={}", Self::target(target)));
+        command.args(packages.iter().flat_map(|name| ["--package", name]));
+        output_of(command)?;
+        Ok(Self::tool_folder().join(target.triple).join("release"))
+    }
+}
+
+/// Folders of this machine that programs would name, with the names that they have instead.
+pub fn hidden_folders() -> [(PathBuf, &'static str); 2] {
+    let home = || std::env::home_dir().unwrap_or_default().join(".cargo");
+    let cargo = std::env::var_os("CARGO_HOME").map_or_else(home, PathBuf::from);
+    let repository = folder().parent().unwrap_or(folder()).to_owned();
+    [(cargo, "/cargo"), (repository, "/lastuse")]
+}
+
+fn check_standard_library(target: &Target) -> Result<()> {
+    let mut command = Command::new("rustc");
+    command.args(["--print", "target-libdir", "--target", target.triple]);
+    let text = output_of(command)?;
+    if Path::new(text.trim()).is_dir() {
+        return Ok(());
+    }
+    Err(format!("Rust's standard library for {0} is missing: rustup target add {0}", target.triple))
+}
