@@ -100,7 +100,10 @@ fn captured_graph_is_planned_with_what_it_retains() {
     assert_eq!(planned(&file, &["--retain", ""]), value);
     assert_eq!(planned(&file, &["--retain", "hidden-*"]), 6 * value);
     assert_eq!(planned(&file, &["--retain", "*"]), 7 * value);
-    assert_eq!(planned(&file, &["--retain", "nothing"]), value);
+    let output = run_tool(&["plan", "--retain", "nothing", &file]);
+    let notice =
+        "lastuse: --retain: no tensor has a name like \"nothing\"; names are, for example: input, hidden-0, hidden-1\n";
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), notice));
 }
 
 #[test]
