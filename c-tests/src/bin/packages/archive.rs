@@ -44,12 +44,13 @@ fn make(release: &Release<'_>, target: &Target) -> Result<PathBuf> {
     let archive = content.with_file_name(name);
     pack(&content, &archive, &source_date()?)?;
     let all = parent(&archive);
-    let archives: Vec<String> = fs::read_dir(all)
+    let mut archives: Vec<String> = fs::read_dir(all)
         .map_err(|error| format!("{}: {error}", all.display()))?
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| name.ends_with(".tar.xz"))
         .collect();
+    archives.sort();
     write_checksums(all, &archives)?;
     println!("archive: {} has {} bytes", archive.display(), bytes(&archive)?);
     Ok(archive)
