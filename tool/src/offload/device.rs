@@ -127,7 +127,7 @@ mod tests {
         for (text, message) in [
             ("gpu", "\"gpu\" has no budget"),
             ("=2G", "has no budget"),
-            ("gpu=1.5GiB", "\"1.5GiB\" is not a size"),
+            ("gpu=1.GiB", "\"1.GiB\" is not a size"),
             ("gpu=2GX", "\"2GX\" is not a size"),
             ("gpu=18446744073709551616", "is not a size"),
             ("gpu=2G,spare=1", "\"spare=1\" is not known"),

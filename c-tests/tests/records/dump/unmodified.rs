@@ -191,7 +191,8 @@ fn wrong_options_are_reported_before_the_program_starts() {
         assert!(tool::stderr(&output).contains(message), "{options:?}: {}", tool::stderr(&output));
     }
     for options in [["--dump-dir", to].as_slice(), &["--off", "--dump", "a"], &["--off", "--retain", "a"]] {
-        assert_eq!(run(&[&["run"], options, &["--", "touch", touched]].concat()).status.code(), Some(2), "{options:?}");
+        let output = run(&[&["run"], options, &["--", "touch", touched]].concat());
+        assert_eq!(output.status.code(), Some(FAILED), "{options:?}");
     }
     assert!(!Path::new(touched).exists());
 }

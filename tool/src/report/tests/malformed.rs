@@ -11,9 +11,9 @@ fn empty_file_is_refused() {
 
 #[test]
 fn lines_that_are_not_json_are_refused() {
-    assert_malformed("GGUF", 1, "expected value (column 1)");
-    assert_malformed("[]", 1, "invalid length 0");
-    assert_malformed("\u{feff}{}", 1, "expected value");
+    assert_malformed("GGUF", 1, "this is not a lastuse graph file");
+    assert_malformed("[]", 1, "this is not a lastuse graph file");
+    assert_malformed("\u{feff}{}", 1, "this is not a lastuse graph file");
     let whole = text(&sample());
     assert_malformed(&whole[..whole.len() - 9], 8, "EOF while parsing");
     assert_malformed(whole.replacen("}\n", "} x\n", 2), 1, "trailing characters");
@@ -49,7 +49,8 @@ fn other_formats_and_versions_are_refused() {
 
 #[test]
 fn missing_keys_are_refused() {
-    for key in ["format", "version", "n_leafs", "n_nodes", "buffers"] {
+    assert_malformed(without(1, "format"), 1, "this is not a lastuse graph file");
+    for key in ["version", "n_leafs", "n_nodes", "buffers"] {
         assert_malformed(without(1, key), 1, &format!("missing field `{key}`"));
     }
     let keys =
