@@ -84,7 +84,7 @@ pub fn read_inputs(graph: &Graph) -> Vec<TensorId> {
         (0..).zip(graph.tensors()).filter(|&(id, _)| is_input(graph, id)).map(|(id, _)| id).collect();
     if !inputs.is_empty() {
         let accessed = accessed(graph);
-        inputs.retain(|&input| !accessed[input as usize].is_empty());
+        inputs.retain(|&input| !accessed[input as usize].bytes.is_empty());
     }
     inputs
 }
@@ -145,14 +145,13 @@ fn places(graph: &Graph, plan: &GraphPlan) -> Vec<Place> {
         };
         places.extend(blocks.map(region).map(Place::new));
     }
-    let is_written = written(graph);
-    for (id, (allocation, accessed)) in (0..).zip(plan.allocations.iter().zip(accessed(graph))) {
-        let (is_input, is_written) = (is_input(graph, id), is_written[id as usize]);
+    for (id, (allocation, access)) in (0..).zip(plan.allocations.iter().zip(accessed(graph))) {
+        let is_input = is_input(graph, id);
         // A node that backends skip writes nothing, even if it is read.
-        let is_placed = !accessed.is_empty() && (is_input || is_written);
+        let is_placed = !access.bytes.is_empty() && (is_input || access.is_written);
         let Some(Allocation { buffer, block, .. }) = allocation.filter(|_| is_placed) else { continue };
         let place = &mut places[firsts[buffer as usize] + block as usize];
-        place.access(&accessed);
+        place.access(&access.bytes);
         if is_input {
             place.input = Some((id, buffer));
         } else {
@@ -189,24 +188,25 @@ pub fn accessing_nodes(graph: &Graph) -> impl Iterator<Item = (Step, TensorId)> 
     })
 }
 
-/// Returns, by owner of memory, whether a node that backends compute writes there.
-fn written(graph: &Graph) -> Vec<bool> {
-    let mut written = vec![false; graph.tensors().len()];
-    for (_, node) in accessing_nodes(graph).filter(|&(_, node)| !graph.tensor(node).op.is_view()) {
-        written[graph.root(node) as usize] = true;
-    }
-    written
+/// What nodes do with the memory of an owner.
+#[derive(Clone)]
+struct Access {
+    /// From the first to the last byte that they access.
+    bytes: Range<Bytes>,
+    /// Whether one has its result there.
+    is_written: bool,
 }
 
-/// Returns, by owner of memory, the bytes from the first to the last that nodes access.
-fn accessed(graph: &Graph) -> Vec<Range<Bytes>> {
-    const NONE: Range<Bytes> = Range { start: Bytes::MAX, end: 0 };
+/// Returns, by owner of memory, how nodes access it.
+fn accessed(graph: &Graph) -> Vec<Access> {
+    const NONE: Access = Access { bytes: Range { start: Bytes::MAX, end: 0 }, is_written: false };
     let mut accessed = vec![NONE; graph.tensors().len()];
     for (_, node) in accessing_nodes(graph) {
+        accessed[graph.root(node) as usize].is_written |= !graph.tensor(node).op.is_view();
         for &id in graph.sources(node).iter().chain([&node]) {
             let span = span(graph, id);
             if !span.is_empty() {
-                let known = &mut accessed[graph.root(id) as usize];
+                let known = &mut accessed[graph.root(id) as usize].bytes;
                 *known = known.start.min(span.start)..known.end.max(span.end);
             }
         }

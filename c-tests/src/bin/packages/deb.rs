@@ -142,7 +142,7 @@ fn set_modes(content: &Path) -> Result<()> {
     chmod.args(["--recursive", "u=rwX,go=rX"]).arg(content);
     output_of(chmod)?;
     for name in files(content)?.iter().filter(|name| name.ends_with(".so")) {
-        // They are no programs.
+        // They are not programs.
         let mut chmod = Command::new("chmod");
         chmod.arg("0644").arg(content.join(name));
         output_of(chmod)?;
