@@ -1,6 +1,7 @@
 // Loads a GGUF model with the arguments of llama.cpp that `lastuse offload` prints, decodes a prompt of random tokens and
 // generates greedily. Reports a hash over all logits, and the bytes requested from the devices.
 
+#include "clock.h"
 #include "counted_devices.h"
 #include "decoding.h"
 #include "hash.h"
@@ -256,6 +257,7 @@ static bool generate(struct llama_context ** contexts, int32_t vocab_size, const
     llama_token        next[MOST_CONTEXTS];
     uint64_t           state = 1;
     uint64_t           hash  = UINT64_C(0xcbf29ce484222325);
+    const uint64_t     start = nanoseconds_now();
     for (long long round = 0; round <= settings->tokens; round++) {
         for (long long c = 0; c < settings->contexts; c++) {
             for (long long i = 0; round == 0 && i < settings->prompt; i++) {
@@ -276,7 +278,7 @@ static bool generate(struct llama_context ** contexts, int32_t vocab_size, const
             next[c] = most_likely_token(logits, vocab_size);
         }
     }
-    printf("logits_hash=%016" PRIx64 "\n", hash);
+    printf("logits_hash=%016" PRIx64 "\nmilliseconds=%.1f\n", hash, (double) (nanoseconds_now() - start) / 1e6);
     return true;
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use lastuse_vendor::Llama;
 
-use crate::{Build, Lastuse, Linked, Outcome, Program, Result, guard_library, lastuse};
+use crate::{Build, Linked, Outcome, Prepared, Program, Result, guard_library, lastuse};
 
 /// A variable of the environment.
 pub type Variable = (&'static str, &'static str);
@@ -16,30 +16,41 @@ pub struct HostProgram {
     program: Program,
     libraries: PathBuf,
     variables: Vec<Variable>,
-    lastuse: Lastuse,
+    lastuse: PathBuf,
     /// Both libraries, as `lastuse run` preloads them.
     preload: OsString,
 }
 
 impl HostProgram {
-    /// Compiles a program, relative to the folder of the C programs, for this llama.cpp. `variables` are set in each run.
+    /// Compiles a program, of sources relative to the folder of the C programs, for this llama.cpp. `variables` are set in
+    /// each run.
     ///
     /// # Errors
     /// When something cannot be built.
-    pub fn build(name: &str, source: &str, llama: &Llama, variables: Vec<Variable>) -> Result<Self> {
+    pub fn build(name: &str, sources: &[&str], llama: &Llama, variables: Vec<Variable>) -> Result<Self> {
         let includes = llama.include_flags.iter().map(String::as_str);
         let libraries = llama.ggml.libraries.clone();
         let search = format!("-L{}", libraries.display());
         // Backends may call functions of newer system libraries than those that are installed, where they are there.
         let link =
             ["-Wl,--no-as-needed", &search, "-lllama", "-lggml", "-Wl,--unresolved-symbols=ignore-in-shared-libs"];
-        let flags: Vec<&str> = includes.chain(link).collect();
-        let program = Program::build(name, &[source], &llama.ggml, Linked::SharedGgml, &flags)?;
-        let lastuse = lastuse(Build::Release)?;
-        let mut preload = lastuse.shared.clone().into_os_string();
+        // Libraries call the functions that a program has in the place of theirs.
+        let flags: Vec<&str> = includes.chain(link).chain(["-rdynamic"]).collect();
+        let program = Program::build(name, sources, &llama.ggml, Linked::SharedGgml, &flags)?;
+        Ok(Self::with(program, libraries, variables, [lastuse(Build::Release)?.shared, guard_library()?]))
+    }
+
+    /// A program that was compiled for a prepared folder.
+    pub fn prepared(name: &str, prepared: &Prepared, variables: Vec<Variable>) -> Self {
+        let program = Program::existing(prepared.program(name));
+        Self::with(program, prepared.llama_libraries(), variables, prepared.lastuse_libraries())
+    }
+
+    fn with(program: Program, libraries: PathBuf, variables: Vec<Variable>, [lastuse, guard]: [PathBuf; 2]) -> Self {
+        let mut preload = lastuse.clone().into_os_string();
         preload.push(":");
-        preload.push(guard_library()?);
-        Ok(Self { program, libraries, variables, lastuse, preload })
+        preload.push(guard);
+        Self { program, libraries, variables, lastuse, preload }
     }
 
     /// Returns the path of the executable.
@@ -49,7 +60,7 @@ impl HostProgram {
 
     /// Returns the library that is preloaded.
     pub fn library(&self) -> &Path {
-        &self.lastuse.shared
+        &self.lastuse
     }
 
     /// Runs the program, with lastuse preloaded or as it is, and with `more` variables.

@@ -17,6 +17,7 @@ pub mod models;
 mod objects;
 mod placed;
 pub mod packages;
+mod prepared;
 mod program;
 mod runs;
 mod sources;
@@ -33,9 +34,10 @@ pub use host_program::{HostProgram, Variable};
 pub use live_graph::{Allocators, BackendTables, Gallocr, LiveGraph, RealSchedule, RealScheduler, SeenTensor};
 pub use markdown::aligned_table;
 pub use placed::{
-    Asked, DENSE, EXPERTS, HeadOnHost, PlacedCase, PlacedModel, PlacedProgram, PlacedReport, PlacedRow, PlacedRun,
-    Promise, Promised, head_on_host, on_any_machine, sweep,
+    Asked, DENSE, EXPERTS, HeadOnHost, PLACED, PlacedCase, PlacedModel, PlacedProgram, PlacedReport, PlacedRow,
+    PlacedRun, Promise, Promised, WRITER, head_on_host, on_any_machine, sweep,
 };
+pub use prepared::Prepared;
 pub use program::{Linked, Outcome, Program, clear_variables};
 pub use runs::{Runs, Way};
 pub use sources::{Case, cases};

@@ -22,6 +22,7 @@ struct counted_device {
     size_t                     live;
     size_t                     peak;
     size_t                     refused;
+    size_t                     free_at_start; // as the driver reports it
     struct counted_buffer      buffers[MOST_BUFFERS];
     size_t                     n_buffers;
 };
@@ -74,6 +75,12 @@ static ggml_backend_buffer_t alloc_counted(ggml_backend_buffer_type_t type, size
     return buffer;
 }
 
+static size_t free_bytes(ggml_backend_dev_t device) {
+    size_t free_now = 0, total = 0;
+    ggml_backend_dev_memory(device, &free_now, &total);
+    return free_now;
+}
+
 bool counted_devices_start(void) {
     for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
         ggml_backend_dev_t dev = ggml_backend_dev_get(i);
@@ -86,6 +93,7 @@ bool counted_devices_start(void) {
         ggml_backend_buffer_type_t type = ggml_backend_dev_buffer_type(dev);
         devices[n_devices++] = (struct counted_device) {
             .name = ggml_backend_dev_name(dev), .type = type, .alloc_buffer = type->iface.alloc_buffer, .limit = SIZE_MAX,
+            .free_at_start = free_bytes(dev),
         };
         type->iface.alloc_buffer = alloc_counted;
     }
@@ -109,10 +117,13 @@ void counted_devices_print(FILE * file) {
         for (size_t j = 0; j < device->n_buffers; j++) {
             by_usage[device->buffers[j].buffer->usage] += device->buffers[j].bytes;
         }
-        fprintf(file, "device=%s type=%s alignment=%zu max_buffer=%zu weights=%zu compute=%zu other=%zu peak=%zu refused=%zu\n",
+        const size_t free_now = free_bytes(ggml_backend_buft_get_device(device->type));
+        const size_t taken    = device->free_at_start > free_now ? device->free_at_start - free_now : 0;
+        fprintf(file, "device=%s type=%s alignment=%zu max_buffer=%zu weights=%zu compute=%zu other=%zu peak=%zu refused=%zu "
+                      "taken=%zu\n",
                 device->name, ggml_backend_buft_name(device->type), ggml_backend_buft_get_alignment(device->type),
                 ggml_backend_buft_get_max_size(device->type), by_usage[GGML_BACKEND_BUFFER_USAGE_WEIGHTS],
                 by_usage[GGML_BACKEND_BUFFER_USAGE_COMPUTE], by_usage[GGML_BACKEND_BUFFER_USAGE_ANY], device->peak,
-                device->refused);
+                device->refused, taken);
     }
 }

@@ -16,7 +16,7 @@ bool counted_devices_start(void);
 bool counted_devices_limit(const char * device, size_t bytes);
 
 // Prints a line for each device: its alignment and largest buffer; the bytes of its live buffers by their usage; the
-// most bytes at a time; how many requests were refused.
+// most bytes at a time; how many requests were refused; how many free bytes the driver reports less than at the start.
 void counted_devices_print(FILE * file);
 
 #endif

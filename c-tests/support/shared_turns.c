@@ -8,6 +8,9 @@
 
 enum { MOST = 5, STEPS = 40 };
 
+// The tensors of a graph: a few random ones have gigabytes, and one turn of them takes the time of thousands of others.
+#define MOST_BYTES ((size_t) 64 << 20)
+
 static size_t sum_of(ggml_gallocr_t * all, int count) {
     size_t sum = 0;
     for (int i = 0; i < count; i++) {
@@ -26,9 +29,28 @@ struct turn {
     uint64_t              count;
 };
 
-static struct turn new_turn(ggml_backend_t cpu, struct lastuse_arena * arena, uint64_t seed) {
+static size_t tensor_bytes(struct ggml_context * ctx) {
+    size_t bytes = 0;
+    for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
+        bytes += ggml_nbytes(t);
+    }
+    return bytes;
+}
+
+// The random graph of a seed, or the next that is not too large.
+static struct random_graph small_graph(uint64_t seed) {
     struct random_graph_options options = { 0 };
-    struct turn turn = { .g = random_graph_new(seed, options), .truth = random_graph_new(seed, options) };
+    for (;; seed++) {
+        struct random_graph g = random_graph_new(seed, options);
+        if (tensor_bytes(g.ctx) <= MOST_BYTES) {
+            return g;
+        }
+        random_graph_free(&g);
+    }
+}
+
+static struct turn new_turn(ggml_backend_t cpu, struct lastuse_arena * arena, uint64_t seed) {
+    struct turn turn = { .g = small_graph(seed), .truth = small_graph(seed) };
     turn.memory      = compute_in_own_memory(cpu, &turn.truth);
     turn.galloc      = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(lastuse_gallocr_share(turn.galloc, arena), "%s", lastuse_last_error());

@@ -18,7 +18,7 @@ mod cases;
 
 pub use cases::{DENSE, EXPERTS, on_any_machine};
 pub use head::{HeadOnHost, head_on_host};
-pub use program::{Asked, PlacedModel, PlacedProgram, PlacedRun};
+pub use program::{Asked, PLACED, PlacedModel, PlacedProgram, PlacedRun, WRITER};
 pub use promise::{Promise, Promised};
 pub use report::PlacedReport;
 pub use sweep::{PlacedCase, PlacedRow, sweep};

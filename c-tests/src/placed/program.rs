@@ -7,7 +7,13 @@ use std::sync::Mutex;
 
 use lastuse_vendor::{Llama, Package, ggml};
 
-use crate::{HostProgram, Linked, Outcome, Program, Result, Variable, tool};
+use crate::{HostProgram, Linked, Outcome, Prepared, Program, Result, Variable, tool};
+
+/// The source of the program, relative to the folder of the C programs.
+pub const PLACED: &str = "llama_cpp/placed.c";
+
+/// That of the program that writes models.
+pub const WRITER: &str = "llama_cpp/write_gguf.c";
 
 /// A model with random weights.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +46,8 @@ pub struct Asked {
     pub peak: u64,
     /// How many requests were refused.
     pub refused: u64,
+    /// How many free bytes the driver reports less than at the start: with what it takes for itself.
+    pub taken: u64,
 }
 
 /// How a run ended.
@@ -63,6 +71,11 @@ impl PlacedRun {
         self.outcome.code == Some(1)
     }
 
+    /// Returns how many milliseconds all decoding took.
+    pub fn milliseconds(&self) -> Option<f64> {
+        self.outcome.value("milliseconds")?.parse().ok()
+    }
+
     /// Returns the log of the program and its libraries.
     pub fn log(&self) -> &str {
         &self.outcome.stderr
@@ -80,11 +93,25 @@ impl PlacedProgram {
     /// # Errors
     /// When something cannot be built.
     pub fn build(name: &str, llama: &Llama, folder: PathBuf, variables: Vec<Variable>) -> Result<Self> {
+        Self::of(HostProgram::build(name, &[PLACED], llama, variables)?, folder)
+    }
+
+    /// With a program that was compiled for this llama.cpp from [`PLACED`] and others. Its output goes to `folder`.
+    ///
+    /// # Errors
+    /// When something cannot be built.
+    pub fn of(program: HostProgram, folder: PathBuf) -> Result<Self> {
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let program = HostProgram::build(name, "llama_cpp/placed.c", llama, variables)?;
         let own_ggml = ggml(Package::LlamaCpp)?;
-        let writer = Program::build("write-gguf", &["llama_cpp/write_gguf.c"], &own_ggml, Linked::Ggml, &[])?;
+        let writer = Program::build("write-gguf", &[WRITER], &own_ggml, Linked::Ggml, &[])?;
         Ok(Self { program, writer, folder, tool: tool()? })
+    }
+
+    /// With the programs of a prepared folder, to which its output goes.
+    pub fn prepared(name: &str, prepared: &Prepared, variables: Vec<Variable>) -> Self {
+        let program = HostProgram::prepared(name, prepared, variables);
+        let [writer, tool] = ["write-gguf", "lastuse"].map(|name| prepared.program(name));
+        Self { program, writer: Program::existing(writer), folder: prepared.folder().to_owned(), tool }
     }
 
     /// Returns a model, which is written if it is not there.
@@ -104,6 +131,11 @@ impl PlacedProgram {
             }
         }
         Ok(path)
+    }
+
+    /// Returns the path of the program.
+    pub fn path(&self) -> &Path {
+        self.program.path()
     }
 
     /// Returns the tool.
@@ -168,7 +200,8 @@ fn asked(line: &str) -> Result<(String, Asked)> {
     let number = |key: &str| pairs.get(key).and_then(|value| value.parse().ok());
     let read = || {
         let (weights, kv, compute) = (number("weights")?, number("other")?, number("compute")?);
-        let asked = Asked { weights, kv, compute, peak: number("peak")?, refused: number("refused")? };
+        let (peak, refused, taken) = (number("peak")?, number("refused")?, number("taken")?);
+        let asked = Asked { weights, kv, compute, peak, refused, taken };
         Some(((*pairs.get("device")?).to_owned(), asked))
     };
     read().ok_or_else(|| format!("this line of a device lacks something: {line}"))
@@ -180,8 +213,9 @@ mod tests {
 
     #[test]
     fn lines_of_devices_are_read() {
-        let line = "device=GPU0 type=GPU0 alignment=128 max_buffer=9 weights=1 compute=3 other=2 peak=6 refused=1";
-        let expected = Asked { weights: 1, kv: 2, compute: 3, peak: 6, refused: 1 };
+        let line =
+            "device=GPU0 type=GPU0 alignment=128 max_buffer=9 weights=1 compute=3 other=2 peak=6 refused=1 taken=7";
+        let expected = Asked { weights: 1, kv: 2, compute: 3, peak: 6, refused: 1, taken: 7 };
         assert_eq!(asked(line), Ok(("GPU0".to_owned(), expected)));
         assert!(asked("device=GPU0 weights=1").is_err_and(|why| why.contains("lacks something")));
     }

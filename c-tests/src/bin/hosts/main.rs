@@ -19,6 +19,7 @@ mod stable_diffusion;
 mod vulkan;
 mod whisper;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lastuse_c_tests::Result;
@@ -31,6 +32,7 @@ Builds a program that uses ggml by its own build files, and runs the tests that 
 These builds take minutes, so they are not part of cargo test. They are kept in target/hosts.
 
 Usage: cargo hosts [HOST] [--build | --faults] [--rounds N] [--only WORDS]
+       cargo hosts cuda --device-script
 
   (nothing)      list the hosts
   HOST           build this host, unless nothing has changed, and run its tests
@@ -40,6 +42,11 @@ Usage: cargo hosts [HOST] [--build | --faults] [--rounds N] [--only WORDS]
   --rounds N     run each job N times, on both allocators side by side (default 5); not of rpc, vulkan, cuda
   --only WORDS   run only the jobs with all of these words in their labels, and write no report; not of
                  rpc without --faults, vulkan, cuda
+  --device-script
+                 of cuda: write a folder instead, to be copied to a machine with a card, CUDA's compiler and CMake, but
+                 without Rust and without a network; the script \"run\" in it builds llama.cpp there and runs all checks
+  --prepared FOLDER
+                 of cuda: what that script calls when llama.cpp is built
 
 Nothing is installed: a message names the Debian packages that are missing. docs/internals/hosts.md says what is measured.
 Exit codes: 0 all checks pass, 1 a check or a step failed, 2 wrong usage.";
@@ -71,6 +78,15 @@ struct Host {
     takes: Takes,
     build: fn() -> Result<()>,
     test: fn(&Options) -> Result<()>,
+    elsewhere: Option<Elsewhere>,
+}
+
+/// What a host does on another machine.
+struct Elsewhere {
+    /// Writes the folder that is copied there.
+    write: fn() -> Result<()>,
+    /// Tests what is built in it.
+    test: fn(&Path) -> Result<()>,
 }
 
 const HOSTS: &[Host] = &[
@@ -80,6 +96,7 @@ const HOSTS: &[Host] = &[
         takes: Takes::All,
         build: || llama::LLAMA.build(),
         test: |options| llama::LLAMA.test(options),
+        elsewhere: None,
     },
     Host {
         name: "llama-4",
@@ -87,6 +104,7 @@ const HOSTS: &[Host] = &[
         takes: Takes::All,
         build: || llama::LLAMA_4.build(),
         test: |options| llama::LLAMA_4.test(options),
+        elsewhere: None,
     },
     Host {
         name: "llama-older",
@@ -94,6 +112,7 @@ const HOSTS: &[Host] = &[
         takes: Takes::All,
         build: || llama::LLAMA_OLDER.build(),
         test: |options| llama::LLAMA_OLDER.test(options),
+        elsewhere: None,
     },
     Host {
         name: "rpc",
@@ -101,6 +120,7 @@ const HOSTS: &[Host] = &[
         takes: Takes::Faults,
         build: rpc::build,
         test: rpc::test,
+        elsewhere: None,
     },
     Host {
         name: "whisper",
@@ -108,6 +128,7 @@ const HOSTS: &[Host] = &[
         takes: Takes::All,
         build: whisper::build,
         test: whisper::test,
+        elsewhere: None,
     },
     Host {
         name: "stable-diffusion",
@@ -115,6 +136,7 @@ const HOSTS: &[Host] = &[
         takes: Takes::All,
         build: stable_diffusion::build,
         test: stable_diffusion::test,
+        elsewhere: None,
     },
     Host {
         name: "vulkan",
@@ -122,6 +144,7 @@ const HOSTS: &[Host] = &[
         takes: Takes::Nothing,
         build: vulkan::build,
         test: |_| vulkan::test(),
+        elsewhere: None,
     },
     Host {
         name: "cuda",
@@ -129,6 +152,7 @@ const HOSTS: &[Host] = &[
         takes: Takes::Nothing,
         build: cuda::build,
         test: |_| cuda::test(),
+        elsewhere: Some(Elsewhere { write: cuda::write_device_script, test: cuda::test_prepared }),
     },
 ];
 
@@ -136,6 +160,8 @@ enum Wanted {
     Help,
     List,
     Run { host: &'static Host, is_build_only: bool, options: Options },
+    WriteScript(&'static Elsewhere),
+    Prepared { host: &'static Elsewhere, folder: PathBuf },
 }
 
 fn main() -> ExitCode {
@@ -150,6 +176,8 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Ok(Wanted::Run { host, is_build_only, options }) => run(host, is_build_only, &options),
+        Ok(Wanted::WriteScript(host)) => (host.write)(),
+        Ok(Wanted::Prepared { host, folder }) => (host.test)(&folder),
         Err(message) => {
             eprintln!("hosts: {message}\n\n{HELP}");
             return ExitCode::from(2);
@@ -174,12 +202,15 @@ fn run(host: &Host, is_build_only: bool, options: &Options) -> Result<()> {
 
 fn parse(arguments: &[String]) -> Result<Wanted> {
     let (mut host, mut is_build_only, mut options) = (None, false, Options::default());
+    let (mut is_script, mut prepared) = (false, None);
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {
         match argument {
             "--help" | "-h" | "help" => return Ok(Wanted::Help),
             "--build" => is_build_only = true,
             "--faults" => options.faults = true,
+            "--device-script" => is_script = true,
+            "--prepared" => prepared = Some(PathBuf::from(arguments.next().ok_or("--prepared needs a folder")?)),
             "--rounds" => options.rounds = rounds(arguments.next())?,
             "--only" => {
                 let words = arguments.next().ok_or("--only needs words")?;
@@ -194,6 +225,12 @@ fn parse(arguments: &[String]) -> Result<Wanted> {
                 }
             }
         }
+    }
+    if is_script || prepared.is_some() {
+        let is_alone = !is_build_only && options == Options::default() && !(is_script && prepared.is_some());
+        let host = host.and_then(|host: &Host| host.elsewhere.as_ref()).filter(|_| is_alone);
+        let host = host.ok_or("--device-script and --prepared are of cuda, without other options")?;
+        return Ok(prepared.map_or(Wanted::WriteScript(host), |folder| Wanted::Prepared { host, folder }));
     }
     match host {
         Some(host) if !host.takes.all_of(&options) => Err(format!("{} does not have all of these options", host.name)),
@@ -238,5 +275,15 @@ mod tests {
             assert!(parsed(refused).is_err_and(|why| why.contains("does not have all of these options")));
         }
         assert!(parsed(&["llama", "--rounds", "0"]).is_err_and(|why| why.contains("above 0")));
+    }
+
+    #[test]
+    fn only_cuda_runs_elsewhere() {
+        assert!(matches!(parsed(&["cuda", "--device-script"]), Ok(Wanted::WriteScript(_))));
+        let prepared = parsed(&["cuda", "--prepared", "there"]);
+        assert!(matches!(prepared, Ok(Wanted::Prepared { folder, .. }) if folder == Path::new("there")));
+        for refused in [["vulkan", "--device-script"].as_slice(), &["cuda", "--device-script", "--build"]] {
+            assert!(parsed(refused).is_err_and(|why| why.contains("of cuda, without other options")));
+        }
     }
 }

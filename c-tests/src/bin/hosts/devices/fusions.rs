@@ -1,8 +1,8 @@
 //! Sequences of nodes that a backend computes by one kernel, as ggml-alloc places them and as lastuse does.
 
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use lastuse::graph::kernels::KernelCosts;
 use lastuse_c_tests::{HostProgram, Result, Variable, aligned_table};
@@ -35,18 +35,41 @@ pub fn test(program: &HostProgram, device: &str, tests: &DeviceTests<'_>, findin
         let mut words = line.split(' ');
         let sequence = words.next().unwrap_or_default();
         let mut row = Row { is_replayed: !tests.not_fused.contains(&sequence), ..Row::default() };
-        for variant in words {
-            row.add(program, &[device, sequence, variant], tests)?;
+        let variants: Vec<&str> = words.collect();
+        for some in variants.chunks(side_by_side()) {
+            for of_one in run_side_by_side(program, device, sequence, some, tests) {
+                row.add(of_one?);
+            }
         }
         compared += usize::from(row.is_replayed());
         findings.wrong.extend(row.wrong().map(|wrong| format!("{device}, {sequence}: {wrong}")));
         table.push(row.cells(sequence));
     }
-    if compared == 0 && !tests.logging.is_empty() {
+    if compared == 0 && tests.logs_fusions {
         findings.wrong.push(format!("{device}: no sequence is fused, so nothing that was replayed could be compared"));
     }
-    let _ = write!(findings.text, "\n{device}, sequences that are fused\n\n{}", aligned_table(&table, 1));
+    findings.add(&format!("\n{device}, sequences that are fused\n\n{}", aligned_table(&table, 1)));
     Ok(())
+}
+
+/// A process on a device takes most of its time to start, on one of the processors that are there for two runs each.
+fn side_by_side() -> usize {
+    thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2))
+}
+
+fn run_side_by_side(
+    program: &HostProgram,
+    device: &str,
+    sequence: &str,
+    variants: &[&str],
+    tests: &DeviceTests<'_>,
+) -> Vec<Result<Row>> {
+    thread::scope(|scope| {
+        let start = |variant| scope.spawn(move || Row::of(program, [device, sequence, variant], tests));
+        let threads: Vec<_> = variants.iter().map(|variant| start(*variant)).collect();
+        let panicked = |_| Err("the thread that runs a sequence panicked".to_owned());
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+    })
 }
 
 /// How the variants of a sequence ran, as they are and with lastuse.
@@ -67,34 +90,43 @@ struct Row {
 }
 
 impl Row {
-    fn add(
-        &mut self,
-        program: &HostProgram,
-        arguments: &[&str],
-        &DeviceTests { logging, unfused, ref folder, .. }: &DeviceTests<'_>,
-    ) -> Result<()> {
-        let run = |with_lastuse: bool, more: &[Variable]| program.run(arguments, with_lastuse, more);
+    /// Runs one variant.
+    fn of(program: &HostProgram, arguments: [&str; 3], tests: &DeviceTests<'_>) -> Result<Self> {
+        let &DeviceTests { logging, unfused, ref folder, .. } = tests;
+        let run = |with_lastuse: bool, more: &[Variable]| program.run(&arguments, with_lastuse, more);
         let (plain, ours) = (run(false, &[])?, run(true, &[])?);
-        self.graphs += 1;
+        let mut row = Self { graphs: 1, ..Self::default() };
         if plain.code != Some(0) {
-            self.impossible += 1;
-            return Ok(());
+            row.impossible = 1;
+            return Ok(row);
         }
         if ours.code == Some(0) && plain.stdout != ours.stdout && ours.stdout == run(false, unfused)?.stdout {
-            self.corrected += 1;
+            row.corrected = 1;
         } else if ours.code != Some(0) || plain.stdout != ours.stdout {
-            self.other_bits.push(format!("{arguments:?}: {}, without: {}", ours.describe(), plain.stdout));
+            row.other_bits.push(format!("{arguments:?}: {}, without: {}", ours.describe(), plain.stdout));
         }
         if !logging.is_empty() {
-            let [before, with] = self.logged.get_or_insert_default();
-            *before += Logged::read(&run(false, logging)?.stderr);
-            let captures = Captures::in_folder(folder)?;
-            *with += Logged::read(&program.run(arguments, true, &captures.with(logging))?.stderr);
-            let replayed = replayed(&captures.0, arguments[0])?;
-            self.replayed.fused += replayed.fused;
-            self.replayed.barriers += replayed.barriers;
+            let before = Logged::read(&run(false, logging)?.stderr);
+            let captures = Captures::in_folder(&folder.join("captured").join(arguments[1..].join("-")))?;
+            let with = Logged::read(&program.run(&arguments, true, &captures.with(logging))?.stderr);
+            row.logged = Some([before, with]);
+            row.replayed = replayed(&captures.0, arguments[0])?;
         }
-        Ok(())
+        Ok(row)
+    }
+
+    fn add(&mut self, other: Self) {
+        self.graphs += other.graphs;
+        self.impossible += other.impossible;
+        self.corrected += other.corrected;
+        self.other_bits.extend(other.other_bits);
+        if let Some([before, with]) = other.logged {
+            let [all_before, all_with] = self.logged.get_or_insert_default();
+            *all_before += before;
+            *all_with += with;
+        }
+        self.replayed.fused += other.replayed.fused;
+        self.replayed.barriers += other.replayed.barriers;
     }
 
     fn is_replayed(&self) -> bool {
@@ -138,14 +170,13 @@ impl Row {
 struct Captures(PathBuf);
 
 impl Captures {
-    fn in_folder(folder: &Path) -> Result<Self> {
-        let captures = folder.join("captured");
+    fn in_folder(captures: &Path) -> Result<Self> {
         let failed = |error: std::io::Error| format!("{}: {error}", captures.display());
         if captures.exists() {
-            fs::remove_dir_all(&captures).map_err(failed)?;
+            fs::remove_dir_all(captures).map_err(failed)?;
         }
-        fs::create_dir_all(&captures).map_err(failed)?;
-        Ok(Self(captures))
+        fs::create_dir_all(captures).map_err(failed)?;
+        Ok(Self(captures.to_owned()))
     }
 
     /// Returns variables with the one by which lastuse captures graphs there.

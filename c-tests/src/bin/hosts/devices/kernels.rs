@@ -1,7 +1,5 @@
 //! Operations computed in the memory of a source by the kernels of a device.
 
-use std::fmt::Write;
-
 use lastuse_c_tests::{HostProgram, Result, aligned_table};
 
 use super::Findings;
@@ -39,11 +37,10 @@ pub fn test(program: &HostProgram, device: &str, unclaimed: &[&str], findings: &
     let mut table = vec![["operation", "source", "results", "other bits"].map(str::to_owned).to_vec()];
     table.extend(rows.iter().map(Row::cells));
     let results: u64 = rows.iter().map(|row| row.results).sum();
-    let _ = write!(
-        findings.text,
+    findings.add(&format!(
         "\n{device}, operations in the memory of a source: {results} results compared\n\n{}",
         aligned_table(&table, 2)
-    );
+    ));
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! The log of ggml's Vulkan backend of the kernels that it runs: `GGML_VK_PERF_LOGGER`, `GGML_VK_SYNC_LOGGER`.
+//! The kernels of a run: the log of ggml's Vulkan backend (`GGML_VK_PERF_LOGGER`, `GGML_VK_SYNC_LOGGER`), or the count of
+//! `hosts/cuda_kernels.c`, which knows of no fusion and no barrier.
 
 use std::ops::AddAssign;
 
@@ -22,6 +23,8 @@ impl Logged {
             logged.kernels += count;
             logged.fused += if is_fused(name) { count } else { 0 };
         }
+        let counted = log.lines().filter_map(|line| line.strip_prefix("kernels=")?.parse::<u64>().ok());
+        logged.kernels += counted.sum::<u64>();
         logged
     }
 }
@@ -57,6 +60,7 @@ mod tests {
                    MULTI_ADD ADD: 2 x 1.5 us = 3 us (1 GFLOPS/s)\nMUL_MAT_VEC f32 m=1 n=1 k=2: 4 x 1 us = 4 us\n\
                    RMS_NORM_MUL RMS_NORM(64,48,1,1): 1 x 1 us = 1 us\nTotal time: 9 us.\n";
         assert_eq!(Logged::read(log), Logged { kernels: 10, fused: 3, barriers: 2 });
+        assert_eq!(Logged::read("a line\nkernels=12\n"), Logged { kernels: 12, ..Logged::default() });
         assert_eq!(Logged::read(""), Logged::default());
     }
 }

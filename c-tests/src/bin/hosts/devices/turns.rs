@@ -1,7 +1,5 @@
 //! Contexts of llama.cpp that take turns with all layers on a device, each with a compute buffer of its own and in an arena.
 
-use std::fmt::Write;
-
 use lastuse_c_tests::{DENSE, PlacedProgram, PlacedRun, Result, Variable, aligned_table};
 
 use super::Findings;
@@ -66,7 +64,7 @@ pub fn test(program: &PlacedProgram, device: &str, findings: &mut Findings) -> R
         ]);
     }
     let title = format!("{device}, contexts of llama.cpp in turns, bytes");
-    let _ = write!(findings.text, "\n{title}\n\n{}", aligned_table(&table, 2));
+    findings.add(&format!("\n{title}\n\n{}", aligned_table(&table, 2)));
     Ok(())
 }
 

@@ -1,18 +1,17 @@
 //! llama.cpp with all layers on a device, with lastuse preloaded and without.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use lastuse_c_tests::{DENSE, EXPERTS, PlacedModel, PlacedProgram, PlacedRun, Result, Variable, aligned_table};
 
-use super::Findings;
 use super::log::Logged;
+use super::{DeviceTests, Findings};
 
-/// A model, and the arguments of its runs.
-type Case = (PlacedModel, &'static [&'static str]);
+/// A model, the arguments of its runs, and whether it may fail on the device as it is.
+pub type Case = (PlacedModel, &'static [&'static str], bool);
 
 /// Prompts of a single token, of less than a batch, of several batches, and of 300 tokens in one.
-const CASES: [Case; 2] = [
+pub const SMALL: [Case; 2] = [
     (
         DENSE,
         &[
@@ -25,16 +24,31 @@ const CASES: [Case; 2] = [
             "-fa off --prompt 96 -ub 64 -c 128",
             "-fa off --prompt 300 -ub 512 -c 512",
         ],
+        false,
     ),
     // Larger batches of experts crash some versions of llvmpipe, also without lastuse.
-    (EXPERTS, &["-fa on --prompt 7 -ub 64 -c 128", "-fa off --prompt 7 -ub 64 -c 128"]),
+    (EXPERTS, &["-fa on --prompt 7 -ub 64 -c 128", "-fa off --prompt 7 -ub 64 -c 128"], true),
 ];
+
+/// 1.2 GiB of weights, for devices that compute fast: layers of a model of 1.5 billion parameters.
+pub const LARGE: Case = (
+    PlacedModel {
+        name: "large.gguf",
+        shape: "--layers 8 --width 2048 --heads 16 --kv-heads 8 --ffn 8192 --vocab 32000 --context 8192",
+    },
+    &[
+        "-fa on --prompt 2048 -ub 512 -c 4096 --tokens 256",
+        "-fa off --prompt 2048 -ub 512 -c 4096 --tokens 256",
+        "-fa on --prompt 2048 -ub 2048 -c 4096 --tokens 64",
+    ],
+    false,
+);
 
 /// Runs all cases with lastuse and without.
 ///
 /// # Errors
 /// When something cannot be run.
-pub fn test(program: &PlacedProgram, device: &str, logging: &[Variable], findings: &mut Findings) -> Result<()> {
+pub fn test(tests: &DeviceTests<'_>, device: &str, findings: &mut Findings) -> Result<()> {
     let heading = [
         "model",
         "arguments",
@@ -50,18 +64,22 @@ pub fn test(program: &PlacedProgram, device: &str, logging: &[Variable], finding
         "with lastuse",
         "barriers",
         "with lastuse",
+        "driver MiB",
+        "with lastuse",
+        "time",
     ];
+    let program = &tests.programs.placed;
     let mut table = vec![heading.map(str::to_owned).to_vec()];
-    for (model, arguments) in CASES {
-        let path = program.model(&model)?;
-        for arguments in arguments {
-            let row = Row::new(program, &path, arguments, logging)?;
-            let wrong = row.wrong(device, model.name == EXPERTS.name).into_iter();
+    for (model, arguments, may_fail) in tests.models {
+        let path = program.model(model)?;
+        for arguments in *arguments {
+            let row = Row::new(program, &path, arguments, tests.logging)?;
+            let wrong = row.wrong(device, *may_fail).into_iter();
             findings.wrong.extend(wrong.map(|wrong| format!("{device}, {}, {arguments}: {wrong}", model.name)));
-            table.push(row.cells(&model, device));
+            table.push(row.cells(model, device));
         }
     }
-    let _ = write!(findings.text, "\n{device}, all layers of llama.cpp, bytes\n\n{}", aligned_table(&table, 2));
+    findings.add(&format!("\n{device}, all layers of llama.cpp, bytes\n\n{}", aligned_table(&table, 2)));
     Ok(())
 }
 
@@ -123,7 +141,7 @@ impl Row {
     fn cells(&self, model: &PlacedModel, device: &str) -> Vec<String> {
         let mut cells = vec![model.name.to_owned(), self.arguments.clone()];
         if !self.plain.is_complete() {
-            cells.extend(["fails without lastuse, too"].into_iter().chain(["-"; 11]).map(str::to_owned));
+            cells.extend(["fails without lastuse, too"].into_iter().chain(["-"; 14]).map(str::to_owned));
             return cells;
         }
         let [before, after, on_demand] = self.bytes(device);
@@ -135,6 +153,10 @@ impl Row {
             let of = |which: usize| self.logged.map_or("-".to_owned(), |both| number(&both[which]).to_string());
             cells.extend([of(0), of(1)]);
         }
+        let taken = |run: &PlacedRun| run.devices.get(device).map_or(0, |asked| asked.taken >> 20).to_string();
+        cells.extend([taken(&self.plain), taken(&self.ours)]);
+        let times = self.ours.milliseconds().zip(self.plain.milliseconds());
+        cells.push(times.map_or("-".to_owned(), |(after, before)| format!("{:.2}", after / before)));
         cells
     }
 }

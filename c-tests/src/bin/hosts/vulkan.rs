@@ -1,14 +1,12 @@
 //! llama.cpp on ggml's Vulkan backend, on llvmpipe: a Vulkan device that computes on the CPU and has its own memory.
 
-mod offload;
-
 use std::path::PathBuf;
 
 use lastuse_c_tests::debian::{Has, Needed, check};
-use lastuse_c_tests::{Result, Variable, folder};
-use lastuse_vendor::{Llama, target_folder};
+use lastuse_c_tests::{PlacedProgram, PlacedReport, Result, Variable, folder, head_on_host, on_any_machine};
+use lastuse_vendor::target_folder;
 
-use crate::devices::{DeviceTests, build_backend, llama_on};
+use crate::devices::{DevicePrograms, DeviceTests, MANY, SMALL, build_backend, llama_on, places, promises};
 
 const NEEDED: &[Needed] = &[
     Needed { package: "cmake", has: Has::Program("cmake") },
@@ -29,6 +27,9 @@ const LOGGING: [Variable; 2] = [("GGML_VK_PERF_LOGGER", "1"), ("GGML_VK_SYNC_LOG
 
 /// llvmpipe runs the nodes of these one by one, or fuses a part of them.
 const NOT_FUSED: [&str; 3] = ["multi_add", "rms_norm_mul_rope", "rms_norm_mul_rope_set_rows"];
+
+/// Where tensors start on llvmpipe.
+const ALIGNMENT: u64 = 16;
 
 /// The backend runs nodes one by one.
 const UNFUSED: [Variable; 1] = [("GGML_VK_DISABLE_FUSION", "1")];
@@ -54,21 +55,27 @@ pub fn build() -> Result<()> {
 /// A failed check.
 pub fn test() -> Result<()> {
     let llama = llama_on("vulkan", &host_folder())?;
-    let found = on_devices(&llama).run()?;
-    let (placed, wrong) = offload::test(&llama)?;
-    found.report(&host_folder(), &placed, wrong)
+    let programs = DevicePrograms::build("vulkan", &llama, host_folder(), &[VISIBLE], &[])?;
+    let found = on_devices(&programs).run()?;
+    // Devices that the program registers must be the only ones.
+    let registered = PlacedProgram::build("placed-on-vulkan", &llama, host_folder(), vec![(VISIBLE.0, "")])?;
+    let (mut report, cases) = (PlacedReport::default(), places(&["Vulkan0"], MANY));
+    promises("vulkan", &cases, &programs.placed, &mut report)?;
+    promises("vulkan", &on_any_machine(), &registered, &mut report)?;
+    report.add_head(cases[0].name, &head_on_host(&cases[0], &programs.placed, ALIGNMENT)?);
+    found.report(&host_folder(), &report.text(), report.wrong().len())
 }
 
-fn on_devices(llama: &Llama) -> DeviceTests<'_> {
-    let (folder, variables) = (host_folder(), vec![VISIBLE]);
+fn on_devices(programs: &DevicePrograms) -> DeviceTests<'_> {
     DeviceTests {
         host: "vulkan",
         backend: "Vulkan",
-        llama,
-        folder,
-        variables,
+        programs,
+        folder: host_folder(),
+        models: &SMALL,
         unclaimed: &[],
         logging: &LOGGING,
+        logs_fusions: true,
         not_fused: &NOT_FUSED,
         unfused: &UNFUSED,
     }
