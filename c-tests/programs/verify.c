@@ -7,6 +7,7 @@
 #include "cases.h"
 #include "computing.h"
 #include "ggml-alloc.h"
+#include "ggml-backend-impl.h"
 #include "lastuse.h"
 #include "random_graph.h"
 #include "transformer.h"
@@ -139,6 +140,57 @@ CASE(oddities) {
         ggml_gallocr_free(galloc);
         random_graph_free(&g);
     }
+}
+
+// A tensor is no other one that was at its address, in a buffer and at an address of that one's
+
+static char fixed_memory[1 << 16] __attribute__((aligned(64)));
+
+static ggml_backend_buffer_t alloc_fixed(ggml_backend_buffer_type_t type, size_t size) {
+    CHECK(size <= sizeof(fixed_memory), "a small graph");
+    ggml_backend_buffer_t buffer = ggml_backend_cpu_buffer_from_ptr(fixed_memory, size);
+    buffer->buft                 = type;
+    return buffer;
+}
+
+static struct ggml_cgraph * alloc_small_graph(ggml_gallocr_t galloc, struct ggml_context * ctx, struct ggml_tensor * x) {
+    struct ggml_cgraph * graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, ggml_scale(ctx, ggml_sin(ctx, x), 2.0f));
+    CHECK(ggml_gallocr_alloc_graph(galloc, graph), "not allocated");
+    return graph;
+}
+
+CASE(other_tensor_at_the_same_address) {
+    enum { TRIES = 1000 };
+    CHECK(lastuse_set("verify", "memory"), "%s", lastuse_last_error());
+    struct ggml_backend_buffer_type type = *ggml_backend_cpu_buffer_type();
+    type.iface.alloc_buffer              = alloc_fixed;
+    static char             memory[1 << 18];
+    struct ggml_init_params params = { .mem_size = sizeof(memory), .mem_buffer = memory, .no_alloc = true };
+    struct ggml_context *   ctx    = ggml_init(params);
+    struct ggml_tensor *    x      = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 1000);
+    ggml_gallocr_t          galloc = ggml_gallocr_new(&type);
+    alloc_small_graph(galloc, ctx, x);
+    const struct ggml_tensor first = *x;
+    ggml_gallocr_free(galloc);
+    ggml_free(ctx);
+
+    ctx                         = ggml_init(params);
+    struct ggml_tensor *  other = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 10, 10);
+    ggml_backend_buffer_t buffers[TRIES];
+    int                   n = 0;
+    do {
+        CHECK(n < TRIES, "what was freed is handed out again");
+        buffers[n] = ggml_backend_cpu_buffer_from_ptr(fixed_memory, sizeof(fixed_memory));
+    } while (buffers[n++] != first.buffer);
+    CHECK(other == x && ggml_backend_tensor_alloc(first.buffer, other, first.data) == GGML_STATUS_SUCCESS, "the same place");
+    galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(lastuse_graph_verify(alloc_small_graph(galloc, ctx, other)), "%s", lastuse_last_error());
+    ggml_gallocr_free(galloc);
+    while (n > 0) {
+        ggml_backend_buffer_free(buffers[--n]);
+    }
+    ggml_free(ctx);
 }
 
 // Faults are named

@@ -4,6 +4,7 @@
 //! Everything is by address: a buffer that was freed must not be read, and ggml is never called under the lock.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -47,6 +48,9 @@ struct Run {
 #[derive(Clone, Debug)]
 struct Place {
     runtime: &'static Runtime,
+    /// Of the tensor: the context of a graph that was freed may be followed by another one, with other tensors at its address,
+    /// which the program may have put where those were.
+    identity: u64,
     buffer: usize,
     data: usize,
     into: LiveBuffer,
@@ -91,14 +95,14 @@ pub fn record_places(runtime: &'static Runtime, graph: GraphRef<'_>, owner: usiz
     buffers.into_iter().for_each(|(buffer, is_own, name)| places.add(buffer.as_ptr().addr(), is_own, name));
     for (root, buffer) in placed {
         // What another allocator has put where it is stays that one's.
-        let is_others = !is_own(buffer) && places.tensors.get(&root.as_ptr().addr()).is_some_and(|it| it.is_at(root));
+        let is_others = !is_own(buffer) && places.of(root).is_some_and(|it| it.is_at(root));
         if is_others {
             continue;
         }
         let buffer = buffer.as_ptr().addr();
         let Some(into) = places.live.get(&buffer).cloned() else { continue };
-        let data = root.data().addr();
-        let place = Place { runtime, buffer, data, into, graph: Arc::clone(&name), owner, written: 0 };
+        let (identity, data) = (identity(root), root.data().addr());
+        let place = Place { runtime, identity, buffer, data, into, graph: Arc::clone(&name), owner, written: 0 };
         places.tensors.insert(root.as_ptr().addr(), place);
     }
 }
@@ -209,25 +213,31 @@ impl Places {
         self.next += u64::from(known.number == number);
     }
 
+    /// Returns where a tensor was put.
+    fn of(&self, root: TensorRef<'_>) -> Option<&Place> {
+        self.tensors.get(&root.as_ptr().addr()).filter(|place| place.identity == identity(root))
+    }
+
     /// Returns where a tensor is, if a graph of another allocator was the last one that was computed in that buffer.
     fn overwritten<'g>(&self, root: TensorRef<'g>) -> Option<(TensorRef<'g>, Place, Run)> {
-        let place = self.tensors.get(&root.as_ptr().addr()).filter(|place| place.into.is_own)?;
+        let place = self.of(root).filter(|place| place.into.is_own)?;
         let run = self.live.get(&place.buffer)?.run.as_ref().filter(|run| run.owner != place.owner)?;
         (place.buffer == root.buffer().addr()).then(|| (root, place.clone(), run.clone()))
     }
 
     /// Notes that the graph of a tensor is about to be computed.
     fn note_run(&mut self, root: TensorRef<'_>) {
-        let Some(place) = self.tensors.get(&root.as_ptr().addr()) else { return };
-        let Some(buffer) = self.live.get_mut(&place.buffer).filter(|buffer| buffer.is_own) else { return };
-        if buffer.run.as_ref().is_none_or(|run| run.owner != place.owner || run.time != self.next) {
-            buffer.run = Some(Run { owner: place.owner, graph: Arc::clone(&place.graph), time: self.next });
+        let Some(Place { buffer, owner, graph, .. }) = self.of(root).cloned() else { return };
+        let Some(buffer) = self.live.get_mut(&buffer).filter(|buffer| buffer.is_own) else { return };
+        if buffer.run.as_ref().is_none_or(|run| run.owner != owner || run.time != self.next) {
+            buffer.run = Some(Run { owner, graph, time: self.next });
         }
     }
 
     /// Notes that the program writes a tensor.
     fn note_written(&mut self, root: TensorRef<'_>) {
-        if let Some(place) = self.tensors.get_mut(&root.as_ptr().addr()) {
+        let place = self.tensors.get_mut(&root.as_ptr().addr());
+        if let Some(place) = place.filter(|place| place.identity == identity(root)) {
             place.written = self.next;
             self.next += 1;
         }
@@ -246,7 +256,7 @@ fn check_root(root: TensorRef<'_>, must_stay: bool) -> Result<(), Violation> {
     let (buffer, data) = (root.buffer().addr(), root.data().addr());
     let (place, now) = {
         let places = PLACES.lock();
-        let Some(place) = places.tensors.get(&root.as_ptr().addr()) else { return Ok(()) };
+        let Some(place) = places.of(root) else { return Ok(()) };
         (place.clone(), places.live.get(&buffer).cloned())
     };
     let Place { runtime, into, graph, .. } = &place;
@@ -290,6 +300,14 @@ fn roots_of(node: TensorRef<'_>) -> impl Iterator<Item = TensorRef<'_>> {
 
 fn root_of(tensor: TensorRef<'_>) -> TensorRef<'_> {
     tensor.view_source().unwrap_or(tensor)
+}
+
+/// What a tensor is, besides its address: another one there is most likely different in this.
+fn identity(tensor: TensorRef<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (tensor.op(), tensor.element(), tensor.ne(), tensor.nb()).hash(&mut hasher);
+    tensor.with_name(|name| name.hash(&mut hasher));
+    hasher.finish()
 }
 
 fn name_of_graph(runtime: &Runtime, graph: GraphRef<'_>) -> Arc<str> {
