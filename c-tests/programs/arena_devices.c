@@ -108,6 +108,30 @@ CASE(schedulers_of_a_device_take_the_bytes_of_the_largest) {
     }
 }
 
+// A graph that is refused first, since it needs more, gets the larger chunks when the smaller ones are freed
+CASE(a_device_never_has_the_old_chunks_and_the_new_ones) {
+    const char * settings[] = { "shared", "shared,outputs" };
+    for (int i = 0; i < 2; i++) {
+        struct separate_backends separate;
+        struct late_context      context;
+        init_backends(&separate, true);
+        set_arena(settings[i]);
+        late_context_init(&context, &separate, 128);
+        set_arena("off");
+        for (int64_t rows = 8; rows <= 128; rows *= 4) {
+            context.rows = rows;
+            late_context_turn(&context, tell_turn, true, 0.5f);
+            CHECK(late_context_wrong(&context) == 0, "%s, %lld rows: wrong", settings[i], (long long) rows);
+        }
+        const struct dummy_buft * device = &separate.dummies[0];
+        CHECK(device->peak_bytes == device->live_bytes, "%s: %zu bytes at a time, %zu at the end", settings[i],
+              device->peak_bytes, device->live_bytes);
+        lastuse_arena_turn(context.sched, NULL);
+        late_context_free(&context);
+        separate_backends_free(&separate);
+    }
+}
+
 CASE(outputs_of_a_device_stay) {
     struct outcome outcome = in_turns("shared,outputs", tell_turn, 1);
     CHECK(outcome.wrong == 0, "%zu wrong elements", outcome.wrong);

@@ -95,7 +95,7 @@ pub struct Tenancy {
     /// Its scheduler, if that tells its turns.
     scheduler: Option<SchedulerId>,
     keeps_results: Arc<AtomicBool>,
-    /// How often a graph has read what was in shared chunks.
+    /// How many graphs have read what was in shared chunks.
     crossings: u32,
 }
 
@@ -245,8 +245,12 @@ impl Tenancy {
             }
         }
         drop(all);
-        self.crossings += u32::from(!read.is_empty());
         read
+    }
+
+    /// Notes that a graph was allocated that reads shared chunks.
+    pub fn note_crossing(&mut self) {
+        self.crossings = self.crossings.saturating_add(1);
     }
 
     /// Has the allocator keep memory of its own for good.

@@ -158,6 +158,15 @@ impl Chunks {
         }
     }
 
+    /// Leaves the chunks that others hold too to these, since no graph was allocated in them: whatever comes next may replace them by
+    /// larger ones, and frees them before.
+    pub fn leave_shared(&mut self) {
+        let is_shared = |chunks: &mut Vec<Chunk>| chunks.iter().all(|chunk| Chunk::strong_count(chunk) > 1);
+        for chunks in self.of_buffers.iter_mut().filter(|_| self.tenancy.is_some()) {
+            chunks.take_if(is_shared);
+        }
+    }
+
     /// Returns `true` if `buffer` is one of the chunks.
     pub fn contains(&self, buffer: *mut ggml_backend_buffer) -> bool {
         self.all().any(|own| own.as_ptr() == buffer)
@@ -237,7 +246,8 @@ impl Chunks {
         plans: &[BufferPlan],
         is_scheduled: bool,
     ) {
-        let Self { of_buffers, demand, .. } = self;
+        let Self { of_buffers, demand, tenancy, crosses, .. } = self;
+        tenancy.iter_mut().filter(|_| *crosses).for_each(|tenancy| tenancy.note_crossing());
         demand.is_idle = false;
         if plans.is_empty() {
             return;

@@ -299,11 +299,13 @@ impl Allocator {
         // SAFETY: live, and used by no other thread: see "# Safety".
         let graph = unsafe { GraphRef::new(graph) };
         let clock = self.activity.clock();
-        let results = if self.is_shared() { self.enter_arena(graph, None)? } else { Vec::new() };
+        let entered = if self.is_shared() { self.enter_arena(graph, None) } else { Ok(Vec::new()) };
+        let results = entered.inspect_err(|_| self.chunks.leave_shared())?;
         let done = self.serve(graph);
         self.activity.note_decision("allocate", clock, graph, &done);
         if done.is_err() {
             clear_memory(results);
+            self.chunks.leave_shared();
         }
         done?;
         if self.chunks.are_shared() {
