@@ -9,8 +9,10 @@ mod here;
 mod inject;
 mod licences;
 mod pack;
+mod python;
 mod release;
 mod target;
+mod wheel;
 mod zig;
 
 use std::process::ExitCode;
@@ -29,7 +31,9 @@ Usage: cargo packages [WAY] [--only WORD | --target TRIPLE]
   (nothing)        list the ways
   WAY              make what this way installs, and test it
   --only WORD      of inject: only projects with this word in their names, which end in -top or in -part and the kind of
-                   libraries: ggml, unknown (a ggml of an unknown layout), llama, whisper
+                   libraries: ggml, unknown (a ggml of an unknown layout), llama, whisper; of wheel: only packages with
+                   this word in their names: pywhispercpp, xllamacpp, and llama-cpp-python, which is tested if its whole
+                   name is given, since it takes some 20 minutes to compile
   --target TRIPLE  of archive, deb: x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; this machine's by default
 
 Nothing is installed outside of that folder: a message names the Debian packages that are missing. docs/packages.md has the
@@ -96,6 +100,13 @@ const WAYS: &[Way] = &[
         needed: &[],
         option: None,
         test: |_| debian::test(),
+    },
+    Way {
+        name: "wheel",
+        about: "a wheel for Python, with packages on ggml that import it first",
+        needed: &[PYTHON],
+        option: Some("--only"),
+        test: wheel::test,
     },
 ];
 

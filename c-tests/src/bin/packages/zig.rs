@@ -1,12 +1,12 @@
 //! Builds that need an old glibc alone: by cargo-zigbuild, which links with zig. Both are Python packages.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lastuse_c_tests::packages::{output_of, packages_folder};
 use lastuse_c_tests::{Result, folder};
 
+use crate::python::Environment;
 use crate::target::Target;
 
 /// The glibc that programs need at least: the oldest that Rust supports.
@@ -17,7 +17,7 @@ const PINNED: [&str; 2] = ["ziglang==0.17.1", "cargo-zigbuild==0.24.1"];
 /// Both, in an environment of Python's that nothing else uses.
 #[derive(Debug)]
 pub struct Zig {
-    programs: PathBuf,
+    environment: Environment,
 }
 
 impl Zig {
@@ -26,26 +26,12 @@ impl Zig {
     /// # Errors
     /// The message of Python or of pip.
     pub fn install() -> Result<Self> {
-        let environment = packages_folder().join("tools/venv");
-        let (programs, stamp) = (environment.join("bin"), environment.join("packages.txt"));
-        let wanted = PINNED.join("\n");
-        if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
-            return Ok(Self { programs });
-        }
-        eprintln!("[zig] installing {} to {}", PINNED.join(" and "), environment.display());
-        let mut python = Command::new("python3");
-        python.args(["-m", "venv", "--clear"]).arg(&environment);
-        output_of(python).map_err(|why| format!("{why}\nzig needs Python's venv: apt-get install -y python3-venv"))?;
-        let mut pip = Command::new(programs.join("pip"));
-        pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(PINNED);
-        output_of(pip)?;
-        fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))?;
-        Ok(Self { programs })
+        Environment::with(packages_folder().join("tools/venv"), &PINNED).map(|environment| Self { environment })
     }
 
     /// The program that takes the arguments of cargo.
     pub fn cargo(&self) -> PathBuf {
-        self.programs.join("cargo-zigbuild")
+        self.environment.program("cargo-zigbuild")
     }
 
     /// Where cargo builds the libraries.
@@ -65,7 +51,7 @@ impl Zig {
 
     /// A command that finds zig, and whose builds name no folder of this machine.
     pub fn command(&self, program: &Path) -> Command {
-        let mut path = self.programs.clone().into_os_string();
+        let mut path = self.environment.programs().into_os_string();
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_default());
         let mut command = Command::new(program);
