@@ -6,7 +6,7 @@ use std::process::{ExitCode, Stdio};
 use serde_json::json;
 
 use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
-use crate::output::print;
+use crate::output::{print_tables, titled};
 use crate::report::{CompareRow, Samples, compare_table, total_bytes};
 use crate::usage::{Failure, at_least_one};
 
@@ -66,10 +66,10 @@ fn compare(arguments: &Arguments) -> Result<(), NotStarted> {
             "{}: {} runs each, medians; ratios are lastuse / ggml-alloc (lower is better)\n{}",
             launcher.name(),
             arguments.runs,
-            compare_table(&rows)
+            titled(&compare_table(&rows))
         )
     };
-    print(text.as_bytes()).map_err(NotStarted::failed)
+    print_tables(&text).map_err(NotStarted::failed)
 }
 
 fn show_progress(text: &str) {

@@ -13,7 +13,16 @@ use crate::foreign::unwritable;
 
 /// Prints to the standard output. A closed pipe (`| head`) is not a failure.
 pub fn print(text: &[u8]) -> Result<(), String> {
-    match io::stdout().write_all(text) {
+    print_to(&mut io::stdout(), text)
+}
+
+/// Prints text with tables, whose titles are bold where the standard output is a terminal and `NO_COLOR` is not set.
+pub fn print_tables(text: &str) -> Result<(), String> {
+    print_to(&mut anstream::stdout(), text.as_bytes())
+}
+
+fn print_to(to: &mut impl Write, text: &[u8]) -> Result<(), String> {
+    match to.write_all(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
         _ => Ok(()),
     }
@@ -28,6 +37,19 @@ pub fn print_error(message: &str) {
 /// is set.
 pub fn print_styled_error(message: &str) {
     let _ = write!(anstream::stderr(), "lastuse: \x1b[1m\x1b[31merror:\x1b[0m {message}");
+}
+
+/// Prints a report to the standard error, in colour as [`print_styled_error`] does.
+pub fn print_report(text: &str) {
+    let _ = write!(anstream::stderr(), "{text}");
+}
+
+/// Makes the first line of a table, its titles, bold.
+pub fn titled(table: &str) -> String {
+    match table.split_once('\n') {
+        Some((titles, rows)) => format!("\x1b[1m{titles}\x1b[0m\n{rows}"),
+        None => table.to_owned(),
+    }
 }
 
 /// Prints a message that tells of no error to the standard error.

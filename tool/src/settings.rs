@@ -26,7 +26,7 @@ pub struct Settings {
     /// Keep the tensors with these names readable to the end of each run: names separated by commas, in which "*"
     /// matches any characters and "?" one.
     #[arg(long, value_name = "NAMES")]
-    retain: Option<String>,
+    pub retain: Option<String>,
 
     /// The rules for sharing memory, as in "lastuse plan".
     #[arg(long)]

@@ -125,7 +125,15 @@ impl InjectedBuild<'_> {
     /// The library that lastuse is in.
     pub fn base(&self) -> PathBuf {
         let name = if self.form.is_shared() { "libggml-base.so" } else { "libggml-base.a" };
-        find(&self.folder(), name).unwrap_or_else(|_| self.folder().join(name))
+        self.find(name).unwrap_or_else(|_| self.folder().join(name))
+    }
+
+    /// The path of a file of this name that is built.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(&self, name: &str) -> Result<PathBuf> {
+        find(&self.folder(), name)
     }
 
     /// A program that is built with it.

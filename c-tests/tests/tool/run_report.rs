@@ -36,27 +36,50 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
+/// The words of the line below the titles of a table.
+fn first_row<'t>(text: &'t str, titles: &str) -> Vec<&'t str> {
+    let row = text.lines().skip_while(|line| !line.starts_with(titles)).nth(1);
+    row.unwrap_or_else(|| panic!("there is no {titles:?}: {text}")).split_whitespace().collect()
+}
+
 #[test]
-fn table_has_mib_and_what_is_saved() {
-    let output = run(&[]);
-    let text = stderr(&output);
-    let lines: Vec<&str> = text.lines().collect();
-    let row: Vec<&str> = lines[2].split_whitespace().collect();
-    let [bytes, ggml] = [3, 6].map(|column| row[column].parse::<f64>().expect("bytes"));
-    let expected = [format!("{:.2}", bytes / 1_048_576.0), format!("{:.2}", ggml / 1_048_576.0)];
-    assert_eq!([row[4], row[7]], expected.each_ref().map(String::as_str), "{text}");
-    assert_eq!(row[8], format!("{:.3}", bytes / ggml), "{text}");
-    assert_eq!(row[9..11].join(" "), format!("{:.1} %", 100.0 * (1.0 - bytes / ggml)), "{text}");
-    assert!(bytes < ggml, "something is saved:\n{text}");
-    let peak = lines[0].split_once("; peak resident memory ").map_or("", |(_, peak)| peak);
-    let (mib, bytes) = peak.split_once(" MiB (").unwrap_or_else(|| panic!("{text}"));
-    let bytes: f64 = bytes.trim_end_matches(" bytes)").parse().expect("bytes");
-    assert_eq!(mib, format!("{:.2}", bytes / 1_048_576.0), "{text}");
+fn sizes_are_in_mib_or_in_bytes() {
+    let [in_mib, in_bytes] = [run(&["--report"]), run(&["--report", "--bytes"])];
+    let [in_mib, in_bytes] = [stderr(&in_mib), stderr(&in_bytes)];
+    let bytes = first_row(in_bytes, "allocator ");
+    let [size, bound, ggml] = [3, 4, 5].map(|column| bytes[column].parse::<f64>().expect("bytes"));
+    assert!(bound <= size && size < ggml, "something is saved:\n{in_bytes}");
+    let expected = [size, bound, ggml].map(|bytes| format!("{:.2}", bytes / 1_048_576.0));
+    let row = first_row(in_mib, "allocator ");
+    assert_eq!(row[3..6], expected.each_ref().map(String::as_str), "{in_mib}");
+    let saved = format!("{:.1} %", 100.0 * (1.0 - size / ggml));
+    assert_eq!([row[6..8].join(" "), bytes[6..8].join(" ")], [saved.clone(), saved], "{in_mib}{in_bytes}");
+    for (text, unit) in [(in_mib, "MiB"), (in_bytes, "bytes")] {
+        let peak = text.lines().next().and_then(|line| line.split_once("; peak resident memory "));
+        let (peak, found) = peak.and_then(|(_, peak)| peak.split_once(' ')).unwrap_or_else(|| panic!("{text}"));
+        assert!(peak.parse::<f64>().is_ok_and(|peak| peak > 0.0) && found == unit, "{text}");
+        assert!(text.contains(&format!("\ndevice, {unit} ")), "{text}");
+    }
+}
+
+#[test]
+fn there_is_one_table_unless_more_is_asked_for() {
+    let tables = |options: &[&str]| {
+        let output = run(options);
+        let text = stderr(&output).to_owned();
+        assert!(!text.contains('\x1b'), "no terminal: {text:?}");
+        let count = |titles: &str| text.lines().filter(|line| line.starts_with(titles)).count();
+        [count("device, MiB "), count("allocator  buffer"), count("allocator 1 planned ")]
+    };
+    assert_eq!(tables(&[]), [1, 0, 0]);
+    assert_eq!(tables(&["--report"]), [1, 1, 1]);
+    // Nothing is known of devices then.
+    assert_eq!(tables(&["--off"]), [0, 1, 0]);
 }
 
 #[test]
 fn graphs_are_told_by_their_tokens() {
-    let text = run(&[]);
+    let text = run(&["--report"]);
     assert!(stderr(&text).contains("\nallocator 1 planned 2 graphs: 64 tokens ("), "{}", stderr(&text));
     let graphs = &report(&[])["allocators"][0]["graphs"];
     let labels: Vec<&Value> = graphs.as_array().expect("graphs").iter().map(|graph| &graph["label"]).collect();
@@ -74,10 +97,9 @@ fn devices_are_listed_with_weights_caches_and_others() {
     assert!(classes[0] > 0 && classes[1] > 0, "{device}");
     let buffer = number(&report["allocators"][0]["buffers"][0]["bytes"]);
     assert!(classes[2] <= buffer && buffer <= classes[2] + classes[4], "bytes of no tensor are rounding: {report}");
-    let output = run(&[]);
+    let output = run(&["--bytes"]);
     let text = stderr(&output);
-    let row = text.lines().skip_while(|line| !line.starts_with("device, MiB ")).nth(1);
-    let row: Vec<&str> = row.unwrap_or_else(|| panic!("{text}")).split_whitespace().collect();
+    let row = first_row(text, "device, bytes ");
     assert_eq!(row.last(), Some(&number(&device["total"]).to_string().as_str()), "{text}");
     assert!(!text.contains("\nbuffer  device"), "the tables of --accounting are not asked for:\n{text}");
 }
@@ -114,6 +136,27 @@ fn verification_tells_what_it_checked() {
     let line = format!("\nverification: 2 plans, {graphs} graphs, and what each operation wrote: no defect\n");
     assert!(stderr(&text).contains(&line), "{}", stderr(&text));
     assert_eq!(report(&[])["verification"], Value::Null, "nothing was asked for");
+}
+
+#[test]
+fn names_that_retain_nothing_are_told() {
+    let told = |names: &str| {
+        let output = run(&["--retain", names]);
+        let line = format!("\nlastuse: --retain: no tensor of a planned graph has a name like {names:?}; ");
+        stderr(&output).contains(&line)
+    };
+    assert!(told("no such name"));
+    assert!(!told("*"));
+    let retained = |names: &str| number(&report(&["--retain", names])["retained"]);
+    assert!(retained("*") > 0 && retained("no such name") == 0);
+    assert_eq!(report(&[])["retained"], Value::Null, "nothing was asked for");
+}
+
+#[test]
+fn json_has_a_line_of_its_own() {
+    let output = command(&["run", "--json", "printf", "no end of line"]).output().expect("the tool starts");
+    let text = stdout(&output);
+    assert!(text.starts_with("no end of line\n{") && tool::report(&output)["program"] == "printf", "{text}");
 }
 
 /// The program hands a function to ggml that writes into a weight.

@@ -20,6 +20,8 @@ pub struct Events {
     pub verified: Option<u64>,
     /// Why lastuse has served no allocator of a process: each reason once, in the order of their first events.
     pub not_served: Vec<String>,
+    /// The tensors that the plans of each allocator retain, by process and allocator.
+    retained: BTreeMap<(u32, u64), u64>,
     /// By process and allocator: its latest plan.
     rows: BTreeMap<(u32, u64), RunRow>,
 }
@@ -66,6 +68,8 @@ struct Plan {
     nodes: Option<u64>,
     /// The label of the graph's input; missing for ggml-alloc.
     graph: Option<String>,
+    /// The tensors that all plans so far retain; missing for ggml-alloc.
+    retained: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -107,6 +111,11 @@ impl Events {
             .to_owned()
     }
 
+    /// Returns how many tensors are retained by all plans.
+    pub fn retained(&self) -> u64 {
+        self.retained.values().sum()
+    }
+
     fn add_version(&mut self, version: Option<String>) {
         let Some(version) = version else { return };
         match &mut self.ggml {
@@ -120,9 +129,10 @@ impl Events {
         self.any = true;
         match event {
             Event::Start { ggml } => self.add_version(ggml),
-            Event::Plan(Plan { mut row, nodes, graph }) => {
+            Event::Plan(Plan { mut row, nodes, graph, retained }) => {
                 let graph = graph.zip(nodes).map(|(label, nodes)| GraphRow { label, nodes });
                 let key = (row.pid, row.allocator);
+                self.retained.insert(key, retained.unwrap_or_default());
                 row.graphs = self.rows.remove(&key).map(|row| row.graphs).unwrap_or_default();
                 row.graphs.extend(graph.filter(|graph| !row.graphs.contains(graph)));
                 self.rows.insert(key, row);

@@ -11,7 +11,7 @@ use lastuse::placement::{Bytes, Effort};
 
 use crate::formats::plan_json;
 use crate::input::{Input, expanded};
-use crate::output::{Progress, print, print_error};
+use crate::output::{Progress, print, print_error, print_tables, titled};
 use crate::passes::{RecomputeOptions, ReorderOptions, TilingOptions};
 use crate::planning::{self, check};
 use crate::report::{PlanRow, ProblemRow, RecomputedRow, TilingRow, Verdict, plan_table, problem_table};
@@ -152,15 +152,15 @@ impl Tables {
     fn print(&self) -> Result<(), String> {
         let mut text = String::new();
         if !self.graphs.is_empty() {
-            text.push_str(&plan_table(&self.graphs));
+            text.push_str(&titled(&plan_table(&self.graphs)));
         }
         if !self.graphs.is_empty() && !self.problems.is_empty() {
             text.push('\n');
         }
         if !self.problems.is_empty() {
-            text.push_str(&problem_table(&self.problems));
+            text.push_str(&titled(&problem_table(&self.problems)));
         }
-        print(text.as_bytes())
+        print_tables(&text)
     }
 
     fn code(&self) -> ExitCode {

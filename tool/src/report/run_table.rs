@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::table::Table;
 
-use super::sizes::{as_float, mib};
+use super::sizes::{SizeUnit, as_float, mib};
 
 /// An allocator of a program.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -131,18 +131,16 @@ impl Line {
 
 /// Formats the rows as an aligned table. Allocators are named with their process if there are several, and a last line has
 /// the sums if there are several buffers.
-pub fn run_table(rows: &[&RunRow]) -> String {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+pub fn run_table(rows: &[&RunRow], unit: SizeUnit) -> String {
+    let size = |bytes: Option<Bytes>| bytes.map_or_else(|| "-".to_owned(), |bytes| unit.text(bytes));
+    let saved = |line: &Line| line.ratio().map_or("-".to_owned(), |ratio| format!("{:.1} %", 100.0 * (1.0 - ratio)));
     let table = Table::<Line>::new()
         .texts("allocator", 0, |line| line.allocator.clone())
         .texts("buffer", 0, |line| line.buffer.clone())
-        .numbers("bytes", 0, |line| line.bytes.to_string())
-        .numbers("MiB", 0, |line| mib(line.bytes))
-        .numbers("lower bound", 0, |line| or_dash(line.lower_bound.map(|bytes| bytes.to_string())))
-        .numbers("ggml-alloc", 0, |line| or_dash(line.ggml_alloc.map(|bytes| bytes.to_string())))
-        .numbers("MiB", 0, |line| or_dash(line.ggml_alloc.map(mib)))
-        .numbers("ratio", 0, |line| or_dash(line.ratio().map(|ratio| format!("{ratio:.3}"))))
-        .numbers("saved", 0, |line| or_dash(line.ratio().map(|ratio| format!("{:.1} %", 100.0 * (1.0 - ratio)))))
+        .numbers(unit.name(), 0, |line| unit.text(line.bytes))
+        .numbers("lower bound", 0, |line| size(line.lower_bound))
+        .numbers("ggml-alloc", 0, |line| size(line.ggml_alloc))
+        .numbers("saved", 0, saved)
         .numbers("plans", 0, |line| line.plans.map_or_else(String::new, |plans| plans.to_string()))
         .numbers("planning, us", 0, |line| line.plan_us.map_or_else(String::new, |time| format!("{time:.1}")));
     table.text(&lines(rows))
@@ -209,14 +207,17 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_in_bytes_and_mib_with_what_is_saved() {
+    fn sizes_are_in_one_unit_with_what_is_saved() {
         let row = row(1, &[(3 << 20, Some(4 << 20)), (0, None)], &[]);
         assert_eq!(
-            run_table(&[&row]),
-            "allocator  buffer    bytes   MiB  lower bound  ggml-alloc   MiB  ratio   saved  plans  planning, us\n\
-             1          0 CPU   3145728  3.00      3145728     4194304  4.00  0.750  25.0 %      2          12.5\n\
-             \x20          1 CPU         0  0.00            0           -     -      -       -\n\
-             all                3145728  3.00      3145728           -     -      -       -      2          12.5\n"
+            run_table(&[&row], SizeUnit::Bytes),
+            "allocator  buffer    bytes  lower bound  ggml-alloc   saved  plans  planning, us\n\
+             1          0 CPU   3145728      3145728     4194304  25.0 %      2          12.5\n\
+             \x20          1 CPU         0            0           -       -\n\
+             all                3145728      3145728           -       -      2          12.5\n"
+        );
+        assert!(
+            run_table(&[&row], SizeUnit::Mib).contains("\n1          0 CPU   3.00         3.00        4.00  25.0 %  ")
         );
     }
 

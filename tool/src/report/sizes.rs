@@ -3,6 +3,27 @@
 use lastuse::placement::Bytes;
 pub use lastuse::report::sizes::{UNITS, as_float, exact, fixed, parse_size, power_of};
 
+/// How the sizes of a table are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeUnit {
+    /// In MiB with two decimals.
+    Mib,
+    /// To the byte.
+    Bytes,
+}
+
+impl SizeUnit {
+    /// Its name, for titles.
+    pub fn name(self) -> &'static str {
+        if self == Self::Mib { "MiB" } else { "bytes" }
+    }
+
+    /// Formats a size without the unit.
+    pub fn text(self, bytes: Bytes) -> String {
+        if self == Self::Mib { mib(bytes) } else { bytes.to_string() }
+    }
+}
+
 /// Formats a size in its largest unit with at most four significant digits and no trailing zeros: "80.5 MiB", "1.625 GiB".
 pub fn short(bytes: Bytes) -> String {
     let power = power_of(bytes);

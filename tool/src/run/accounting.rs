@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::formats::read_accounting;
 use crate::launch::NotStarted;
 use crate::output::{Output, by_ending};
-use crate::report::RunRow;
-use crate::report::accounting::{accounting_summary, accounting_text, devices_in_mib, resident, with_ggml_alloc};
+use crate::report::accounting::{accounting_summary, accounting_text, devices_in, resident, with_ggml_alloc};
+use crate::report::{RunRow, SizeUnit};
 
 /// The files that the processes of a program write at their ends.
 pub struct Accountings {
@@ -79,9 +79,9 @@ impl Written {
     }
 }
 
-/// Formats the memory of the devices of the processes, in MiB, and with ggml-alloc; empty where nothing was recorded.
-pub fn devices(all: &[Written], rows: &[&RunRow]) -> String {
-    each(all, |accounting| devices_in_mib(accounting, rows))
+/// Formats the memory of the devices of the processes, also with ggml-alloc; empty where nothing was recorded.
+pub fn devices(all: &[Written], rows: &[&RunRow], unit: SizeUnit) -> String {
+    each(all, |accounting| devices_in(unit, accounting, rows))
 }
 
 /// Returns the memory of the devices of the processes, in bytes, and with ggml-alloc.

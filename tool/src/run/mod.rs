@@ -4,7 +4,6 @@ pub mod accounting;
 mod files;
 mod report;
 
-use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -16,7 +15,7 @@ use lastuse::settings::variables;
 use report::Ended;
 
 use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
-use crate::output::{Output, by_ending, is_stream, print, print_error, print_notice};
+use crate::output::{Output, by_ending, is_stream, print, print_error, print_notice, print_report};
 use crate::settings::Settings;
 use crate::usage::Failure;
 
@@ -48,11 +47,13 @@ executable, 127 there is no such program.";
 /// (libggml-base.so), such as those of llama.cpp, and with scripts that start one. Put options of lastuse before the
 /// program; everything after it is passed on.
 ///
-/// When the program exits, the standard error has its time and its peak resident memory, and a table with a line for each
-/// buffer of each allocator: its bytes, the lower bound, the bytes with ggml-alloc, the ratio lastuse / ggml-alloc (lower is
-/// better), the part that is saved, the number of plans, and the microseconds that planning took. Lines follow with the graphs
-/// that each allocator has planned, and what verification has checked. A second table has what each device held when it held
-/// the most: weights, caches (kv), compute buffers, other buffers, and rounding; below it, how much of the host's was resident.
+/// When the program exits, the standard error has its time and its peak resident memory, and a table of what each device held
+/// when it held the most: weights, caches (kv), compute buffers, other buffers, and rounding; below it, how much of the host's was
+/// resident, and what the device would have held with ggml-alloc.
+///
+/// With --report a second table has a line for each buffer of each allocator: its size, the lower bound, the size with
+/// ggml-alloc, the part that is saved, the number of plans, and the microseconds that planning took. Lines follow with the graphs
+/// that each allocator has planned.
 ///
 /// With --accounting two more tables have these to the byte, with the memory that the device reported as free, and each
 /// buffer. The file that --accounting names gets a page with pictures of the graphs and all tensors, or, by its ending, the
@@ -90,6 +91,14 @@ pub struct Arguments {
 
     #[command(flatten)]
     settings: Settings,
+
+    /// Print the buffers of each allocator and the graphs that it has planned, too.
+    #[arg(long)]
+    report: bool,
+
+    /// Print sizes in bytes instead of MiB.
+    #[arg(long)]
+    bytes: bool,
 
     /// Print JSON as the last line of the standard output, after those of the program, instead of the table.
     #[arg(long)]
@@ -234,12 +243,12 @@ impl Arguments {
 
 fn write_report(text: &str, output: Option<Output>, is_json: bool) -> Result<(), String> {
     match output {
-        Some(output) => output.write(text.as_bytes()),
-        // Apart from what the program prints to the standard error.
-        None if is_json => print(text.as_bytes()),
-        // A closed standard error cannot be reported.
+        Some(output) => output.write(anstream::adapter::strip_str(text).to_string().as_bytes()),
+        // Apart from what the program prints to the standard error, and on a line of its own, even if the last line of the
+        // program has no end.
+        None if is_json => print(format!("\n{text}").as_bytes()),
         None => {
-            let _ = io::stderr().write_all(text.as_bytes());
+            print_report(text);
             Ok(())
         }
     }

@@ -7,7 +7,8 @@ use lastuse::report::explain::{DEFAULT_TOP, Explanation, explanation_text};
 use serde_json::{Value, json};
 
 use crate::launch::{Events, Exit, Launcher};
-use crate::report::{arena_line, explanation_json, graph_lines, run_table};
+use crate::output::titled;
+use crate::report::{SizeUnit, arena_line, explanation_json, graph_lines, run_table};
 use crate::run::accounting::Written;
 use crate::run::{Arguments, Requests, accounting};
 
@@ -42,6 +43,7 @@ impl Ended<'_> {
             "not_served": events.not_served,
             "allocators": events.rows(),
             "verification": self.verification_json(),
+            "retained": self.arguments.settings.retain.as_ref().map(|_| self.events.retained()),
             "still_running": survivors,
             "dump": requests.dumps.as_ref().map(|dumps| dumps.json(&events.dumps)),
             "devices": written.map(|written| accounting::sums(written, &events.rows())),
@@ -51,22 +53,28 @@ impl Ended<'_> {
         format!("{json}\n")
     }
 
-    /// Formats the report as tables and lines.
+    /// Formats the report as tables, whose titles are bold, and lines. There is one table, unless more is asked for: that of
+    /// the devices, or where nothing is known of them that of the buffers.
     pub fn text(&self) -> String {
         let Self { arguments, events, requests, written, .. } = self;
-        let mut text = self.head();
+        let unit = if arguments.bytes { SizeUnit::Bytes } else { SizeUnit::Mib };
+        let mut text = self.head(unit);
         let rows = events.rows();
-        if !rows.is_empty() {
-            text += &run_table(&rows);
-            text += &graph_lines(&rows);
-            text += &arena_line(&rows);
+        let devices = written.map(|written| accounting::devices(written, &rows, unit)).unwrap_or_default();
+        text += &titled(&devices);
+        if !rows.is_empty() && (devices.is_empty() || arguments.report) {
+            text += &titled(&run_table(&rows, unit));
         }
+        if arguments.report {
+            text += &graph_lines(&rows);
+        }
+        text += &arena_line(&rows);
         text += &self.survivors_text();
         text += &self.verification_text();
-        let devices = written.map(|written| accounting::devices(written, &rows)).filter(|devices| !devices.is_empty());
+        text += &self.retention_text();
         let tables = written.filter(|_| arguments.accounting.is_some()).map(accounting::tables);
         let explanation = self.explanation.as_ref().map(|explanation| explanation_text(explanation, DEFAULT_TOP));
-        for part in [devices, tables, explanation].into_iter().flatten() {
+        for part in [tables, explanation].into_iter().flatten() {
             let _ = write!(text, "\n{part}");
         }
         if let Some(captures) = requests.captures.as_ref().filter(|_| arguments.capture.is_some()) {
@@ -78,7 +86,7 @@ impl Ended<'_> {
         text
     }
 
-    fn head(&self) -> String {
+    fn head(&self, unit: SizeUnit) -> String {
         let Self { launcher, exit, events, .. } = self;
         let end = match (exit.status.code(), exit.status.signal()) {
             (Some(0), _) => "exited normally".to_owned(),
@@ -90,11 +98,9 @@ impl Ended<'_> {
             return format!("{head}; {}\n", events.nothing_planned());
         }
         let version = events.ggml.as_ref().map_or_else(String::new, |version| format!("; ggml {version}"));
-        let peak = exit.peak_bytes;
+        let peak = unit.text(exit.peak_bytes);
         let not_served: String = events.not_served.iter().map(|why| format!("lastuse: {why}\n")).collect();
-        #[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
-        let mib = peak as f64 / 1_048_576.0;
-        format!("{head}{version}; peak resident memory {mib:.2} MiB ({peak} bytes)\n{not_served}")
+        format!("{head}{version}; peak resident memory {peak} {}\n{not_served}", unit.name())
     }
 
     fn survivors_text(&self) -> String {
@@ -104,6 +110,17 @@ impl Ended<'_> {
             count => format!("{count} processes of it still run, and report"),
         };
         format!("lastuse: {processes} to {}, which is not removed\n", self.launcher.folder().display())
+    }
+
+    /// Says that `--retain` has kept nothing, if so.
+    fn retention_text(&self) -> String {
+        let Some(names) = &self.arguments.settings.retain else { return String::new() };
+        if self.events.rows().is_empty() || self.events.retained() > 0 {
+            return String::new();
+        }
+        format!(
+            "lastuse: --retain: no tensor of a planned graph has a name like {names:?}; --capture writes the names to files\n"
+        )
     }
 
     /// Returns the mode of verification, the plans, and the graphs whose addresses were verified. These are known if the

@@ -1,11 +1,11 @@
-//! Projects that build ggml, unchanged, with lastuse inside: a ggml that is a part of another project, and llama.cpp and
-//! whisper.cpp by themselves.
+//! Projects that build ggml, unchanged, with lastuse inside: a ggml that is a part of another project, and llama.cpp,
+//! whisper.cpp and stable-diffusion.cpp, each by itself and as a part.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lastuse_c_tests::models::{Kind, WhisperModel, write_whisper};
+use lastuse_c_tests::models::{Kind, Kinds, WhisperModel, upscaler, write_safetensors, write_whisper};
 use lastuse_c_tests::packages::{Form, InjectedBuild, Prefix, check_ggml, check_unknown_layout, served};
 use lastuse_c_tests::{Program, Result, copy_folder, folder};
 use lastuse_vendor::{Ggml, Package, target_folder};
@@ -18,6 +18,8 @@ struct Project {
     /// The target of its library.
     target: &'static str,
     settings: &'static [&'static str],
+    /// Settings besides `BUILD_SHARED_LIBS` that make its ggml a shared library.
+    shared: &'static [&'static str],
     /// The source of the program, relative to the folder of the C programs, and flags for it.
     program: &'static str,
     flags: &'static [&'static str],
@@ -27,7 +29,7 @@ struct Project {
     write_models: fn(folder: &Path, build: &InjectedBuild<'_>) -> Result<()>,
 }
 
-const PROJECTS: [Project; 2] = [
+const PROJECTS: [Project; 3] = [
     Project {
         name: "llama",
         package: Package::LlamaCpp,
@@ -40,6 +42,7 @@ const PROJECTS: [Project; 2] = [
             "LLAMA_BUILD_TOOLS=OFF",
             "LLAMA_OPENSSL=OFF",
         ],
+        shared: &[],
         program: "llama_cpp/sessions.c",
         flags: &["-UCOUNTS_REALLOCATIONS"],
         runs: &[
@@ -54,6 +57,7 @@ const PROJECTS: [Project; 2] = [
         package: Package::WhisperCpp,
         target: "whisper",
         settings: &["WHISPER_BUILD_TESTS=OFF", "WHISPER_BUILD_EXAMPLES=OFF", "WHISPER_BUILD_SERVER=OFF"],
+        shared: &[],
         program: "hosts/whisper/transcribe.c",
         flags: &[],
         runs: &["{models}/whisper.bin --seconds 31 --tokens 8 --threads 1 --out"],
@@ -62,7 +66,25 @@ const PROJECTS: [Project; 2] = [
             write_whisper(&folder.join("whisper.bin"), &model, 1)
         },
     },
+    Project {
+        name: "stable-diffusion",
+        package: Package::StableDiffusionCpp,
+        target: "stable-diffusion",
+        settings: &["SD_BUILD_EXAMPLES=OFF", "SD_WEBP=OFF", "SD_WEBM=OFF"],
+        shared: &["SD_BUILD_SHARED_LIBS=ON", "SD_BUILD_SHARED_GGML_LIB=ON"],
+        program: "hosts/stable_diffusion/paint.c",
+        // Its build files set this for ggml and for themselves, so a program on both has to.
+        flags: &["-DGGML_MAX_NAME=128"],
+        runs: &["{models}/esrgan.safetensors --upscaler on --sizes 48x32,32x48 --threads 1 --out"],
+        write_models: |folder, _| {
+            let halves = Kinds { matrix: Kind::F16, convolution: Kind::F16 };
+            write_safetensors(&folder.join("esrgan.safetensors"), &upscaler(1, halves), 1)
+        },
+    },
 ];
+
+/// How each of them is built.
+const FORMS: [Form; 2] = [Form::TopShared, Form::PartStatic];
 
 /// Models of llama.cpp that `hosts/llama/models` describes, and their layers: one of each kind.
 const LLAMA_MODELS: [(&str, &str); 2] = [("gemma3", "6"), ("granitehybrid", "4")];
@@ -85,37 +107,35 @@ pub fn test(prefix: &Prefix, only: &str) -> Result<()> {
         println!("ggml of an unknown layout: its own allocator serves it, and the log says why");
         count += 1;
     }
-    for project in PROJECTS.iter().filter(|project| is_wanted(project.name, Form::TopShared)) {
-        test_project(project, prefix)?;
+    let both = PROJECTS.iter().flat_map(|project| FORMS.map(|form| (project, form)));
+    for (project, form) in both.filter(|(project, form)| is_wanted(project.name, *form)) {
+        test_project(project, form, prefix)?;
         count += 1;
     }
     if count == 0 { Err(format!("no project has {only:?} in its name")) } else { Ok(()) }
 }
 
-fn test_project(project: &Project, prefix: &Prefix) -> Result<()> {
+fn test_project(project: &Project, form: Form, prefix: &Prefix) -> Result<()> {
     let sources = sources(project.package)?;
-    let build = InjectedBuild {
-        name: project.name,
-        sources: &sources,
-        form: Form::TopShared,
-        settings: project.settings,
-        optimize: "-O1",
-        target: project.target,
-        programs: &[],
-    };
+    let settings = [project.settings, if form.is_shared() { project.shared } else { &[] }].concat();
+    let (name, target) = (project.name, project.target);
+    let build =
+        InjectedBuild { name, sources: &sources, form, settings: &settings, optimize: "-O1", target, programs: &[] };
     build.build(prefix)?;
     let program = link(project, &build)?;
-    let models = kept(&Path::new("models").join(project.name))?;
+    let models = kept(&Path::new("models").join(name))?;
     (project.write_models)(&models, &build)?;
-    let label = project.name;
+    let label = format!("{name}, {}", form.word());
     for run in project.runs {
         let [with, without] = test_run(&build, &program, run, &models).map_err(|why| format!("{label}: {why}"))?;
         println!("{label}: {with} bytes with lastuse, {without} with LASTUSE=off, the same results: {run}");
     }
-    let [without, with] = build.check_size()?;
-    println!("{label}: libggml-base.so has {without} bytes without lastuse, {with} with it (stripped)");
-    let plain = on_plain_ggml(&build, &program, project.runs[0], &models)?;
-    println!("{label}: {plain} bytes with lastuse, the same results on a base library without it");
+    if form.is_shared() {
+        let [without, with] = build.check_size()?;
+        println!("{label}: libggml-base.so has {without} bytes without lastuse, {with} with it (stripped)");
+        let plain = on_plain_ggml(&build, &program, project.runs[0], &models)?;
+        println!("{label}: {plain} bytes with lastuse, the same results on a base library without it");
+    }
     Ok(())
 }
 
@@ -126,16 +146,22 @@ fn link(project: &Project, build: &InjectedBuild<'_>) -> Result<Program> {
     let base = build.base();
     let libraries = base.parent().unwrap_or(Path::new("."));
     let ggml = Ggml::built(project.package, libraries.to_owned())?;
-    let mut arguments = vec!["-Wl,--no-as-needed".to_owned()];
-    for folder in [build.folder().join("bin"), build.folder().join("src"), libraries.to_owned()] {
-        arguments.extend([format!("-L{}", folder.display()), format!("-Wl,-rpath,{}", folder.display())]);
-    }
-    arguments.extend([project.target, "ggml", "ggml-cpu", "ggml-base"].map(|name| format!("-l{name}")));
-    let name = format!(
-        "packages-{}-{}",
-        Path::new(project.program).file_stem().unwrap_or_default().display(),
-        build.form.word()
-    );
+    let names = [project.target, "ggml", "ggml-cpu", "ggml-base"];
+    let arguments = if build.form.is_shared() {
+        let mut arguments = vec!["-Wl,--no-as-needed".to_owned()];
+        for folder in [build.folder().join("bin"), build.folder().join("src"), libraries.to_owned()] {
+            arguments.extend([format!("-L{}", folder.display()), format!("-Wl,-rpath,{}", folder.display())]);
+        }
+        arguments.extend(names.map(|name| format!("-l{name}")));
+        arguments
+    } else {
+        names
+            .iter()
+            .map(|name| Ok(build.find(&format!("lib{name}.a"))?.display().to_string()))
+            .collect::<Result<_>>()?
+    };
+    let program = Path::new(project.program).file_stem().unwrap_or_default().display();
+    let name = format!("packages-{program}-{}", build.form.word());
     Program::build_linked(&name, &[project.program], &ggml, &flags, &arguments)
 }
 

@@ -31,7 +31,7 @@ Usage: cargo packages [WAY] [--only WORD | --target TRIPLE]
   (nothing)        list the ways
   WAY              make what this way installs, and test it
   --only WORD      of inject: only projects with this word in their names, which end in -top or in -part and the kind of
-                   libraries: ggml, unknown (a ggml of an unknown layout), llama, whisper; of wheel: only packages with
+                   libraries: ggml, unknown (a ggml of an unknown layout), llama, whisper, stable-diffusion; of wheel: only packages with
                    this word in their names: pywhispercpp, xllamacpp, and llama-cpp-python, which is tested if its whole
                    name is given, since it takes some 20 minutes to compile
   --target TRIPLE  of archive, deb: x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; this machine's by default
@@ -61,7 +61,7 @@ const XZ: Needed = Needed { package: "xz-utils", has: Has::Program("xz") };
 const WAYS: &[Way] = &[
     Way {
         name: "inject",
-        about: "ggml, llama.cpp and whisper.cpp with lastuse put into the ggml that they build",
+        about: "ggml, llama.cpp, whisper.cpp and stable-diffusion.cpp with lastuse put into the ggml that they build",
         needed: &[CMAKE],
         option: Some("--only"),
         test: |only| inject::test(&installed("inject", true)?, only),

@@ -13,7 +13,7 @@ use lastuse::accounting::{
 use lastuse::placement::Bytes;
 
 use super::run_table::{BufferRow, RunRow};
-use super::sizes::{as_float, mib};
+use super::sizes::{SizeUnit, as_float};
 
 /// The titles of the parts of sums.
 const PARTS: [&str; 6] = ["weights", "kv", "compute", "other", "rounding", "total"];
@@ -70,16 +70,16 @@ pub fn accounting_text(accounting: &Accounting) -> String {
     accounting_summary(accounting) + &tensors(accounting).map(of_tensors).collect::<String>()
 }
 
-/// Formats the memory of the devices in MiB, and in bytes in all, as text; empty if there are no buffers. With the rows of a
-/// report, what the devices would hold with ggml-alloc is a line, where that is known.
-pub fn devices_in_mib(accounting: &Accounting, rows: &[&RunRow]) -> String {
+/// Formats the memory of the devices as text; empty if there are no buffers. With the rows of a report, what the devices would
+/// hold with ggml-alloc is a line, where that is known.
+pub fn devices_in(unit: SizeUnit, accounting: &Accounting, rows: &[&RunRow]) -> String {
     if accounting.buffers.is_empty() {
         return String::new();
     }
-    let mut table = Grid::new(&["device, MiB"], &[&PARTS[..], &["bytes"]].concat());
+    let mut table = Grid::new(&[&*format!("device, {}", unit.name())], &PARTS);
     let mut add = |name: &str, sums: &Sums| {
-        let sizes = parts(sums).map(|bytes| Cell::new(&mib(bytes)));
-        table.add([Cell::new(name)].into_iter().chain(sizes).chain([Cell::bytes(sums.total())]));
+        let sizes = parts(sums).map(|bytes| Cell::new(&unit.text(bytes)));
+        table.add([Cell::new(name)].into_iter().chain(sizes));
     };
     for device in &accounting.devices {
         add(&device.name, &device.sums);
