@@ -6,7 +6,8 @@ use lastuse::accounting::{
 };
 
 use super::{
-    BufferRow, RunRow, accounting_html, accounting_summary, accounting_text, devices_in_mib, resident, with_ggml_alloc,
+    BufferRow, RunRow, SizeUnit, accounting_html, accounting_summary, accounting_text, devices_in, resident,
+    with_ggml_alloc,
 };
 
 const DEVICES: [&str; 2] = ["CPU", "GPU0"];
@@ -98,10 +99,10 @@ buffer  device  type  usage    weights  kv  compute  other  rounding  total  res
     let text = accounting_text(&example());
     assert!(text.starts_with(expected), "{text}");
     assert!(text.contains("\ntensors that no graph has\n"), "{text}");
-    let in_mib = devices_in_mib(&example(), &[]);
-    let rows: Vec<Vec<&str>> = in_mib.lines().map(|line| line.split_whitespace().collect()).collect();
+    let in_bytes = devices_in(SizeUnit::Bytes, &example(), &[]);
+    let rows: Vec<Vec<&str>> = in_bytes.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), ["device,", "CPU", "GPU0", "resident", "all"]);
-    assert_eq!(rows[3].last(), Some(&"64"), "{in_mib}");
+    assert_eq!(rows[3].last(), Some(&"64"), "{in_bytes}");
     assert_eq!(resident(&example(), &example().devices[1]).map(|sums| sums.compute), Some(64));
     assert_eq!(accounting_summary(&Accounting::default()), "no buffers were recorded\n");
 }
@@ -123,7 +124,7 @@ fn a_device_is_compared_with_ggml_alloc_where_the_rows_have_its_compute_buffers(
         with_ggml_alloc(accounting, &accounting.devices[1], &[row]).map(|sums| sums.compute)
     };
     assert_eq!(compute(&accounting, &row(1, 300, Some(500))), Some(500));
-    let text = devices_in_mib(&accounting, &[&row(1, 300, Some(500))]);
+    let text = devices_in(SizeUnit::Bytes, &accounting, &[&row(1, 300, Some(500))]);
     assert_eq!(
         text.lines().filter(|line| line.starts_with("  ggml-alloc ") && line.ends_with(" 500")).count(),
         1,
