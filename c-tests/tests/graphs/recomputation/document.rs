@@ -22,15 +22,28 @@ fn needs(training: &Training, percent: Bytes) -> Needs {
     training.recomputed(training.given.bytes * percent / 100)
 }
 
+/// Formats bytes as MiB with one decimal.
+fn mib(bytes: Bytes) -> String {
+    let tenths = (bytes * 10 + (1 << 19)) >> 20;
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// Returns the change in percent that a ratio means.
+fn percent(ratio: f64) -> f64 {
+    (ratio - 1.0) * 100.0
+}
+
 #[test]
 fn measured_points_in_the_documentation_are_those_of_the_pass() {
     let page = fs::read_to_string(docs().join("recomputation.md")).expect("the page is there");
     for training in Training::all() {
         let row = |budget: &str, needs: Needs| {
-            let (bytes, work) = (training.bytes_ratio(needs), training.work_ratio(needs));
-            format!("| {budget} | {} | {bytes:.3} | {work:.4} |\n", needs.bytes)
+            let [bytes, work] = [training.bytes_ratio(needs), training.work_ratio(needs)].map(percent);
+            format!("| {budget} | {} | {} | {bytes:+.1} % | {work:+.2} % |\n", needs.bytes, mib(needs.bytes))
         };
-        let mut rows = row("none", training.given);
+        let ggml_alloc = training.ggml_alloc();
+        let mut rows = format!("| ggml-alloc | {ggml_alloc} | {} | | |\n", mib(ggml_alloc));
+        rows.push_str(&row("none", training.given));
         for percent in TABLE {
             let budget = if percent == 0 { "`min`".to_owned() } else { format!("`{percent}%`") };
             rows.push_str(&row(&budget, needs(&training, percent)));
