@@ -42,7 +42,7 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 13] = [
+    const SOURCES: [&str; 14] = [
         "src/abi/process.rs",
         "src/abi/records.rs",
         "src/abi/arena.rs",
@@ -55,6 +55,7 @@ mod header {
         "src/abi/offload.rs",
         "src/abi/offload_device.rs",
         "src/abi/offload_item.rs",
+        "src/abi/offload_solve.rs",
         "src/abi/checks.rs",
     ];
 

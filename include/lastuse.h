@@ -23,14 +23,14 @@
 //
 // Unless a function documents otherwise:
 // - Errors: functions return false, NULL or 0 and change nothing; lastuse_last_error has the reason, and mostly
-//   ggml's log too. No panic or exception reaches the caller: a defect of lastuse ends in ggml's abort, with a message.
+//   ggml's log too. No exception reaches the caller: a defect of lastuse ends in ggml's abort, with a message.
 // - An argument that is NULL, and a struct_size that is not set, end in ggml's abort, with the name of the argument.
 // - Where lastuse_enabled() is false, settings and functions of allocators have no effect; the others work.
 // - Any thread may call any function. Objects, with all that they refer to, are for one thread at a time.
 // - Callbacks of the program may call any function, but not with an object that the running call changes: such a call
 //   fails, with the reason in lastuse_last_error.
 // - Pointers lead to live objects: created and not yet freed. Strings end in NUL, and lists have the stated lengths.
-//   Anything else is undefined behaviour; src/abi lists what each function requires, as "# Safety".
+//   Anything else is undefined behaviour.
 // - Arguments are not kept after the call. What a _new function returns, the caller frees with the _free function.
 // - Structs: the caller sets struct_size to sizeof the struct, zeroes the rest, and sets what it needs; zeros are
 //   the defaults. Later versions may add fields at the end. The sizes of earlier and of later versions work too.
@@ -566,9 +566,6 @@ bool lastuse_graph_dump(struct ggml_cgraph *graph,
 // of the arena is used.
 struct lastuse_arena *lastuse_arena_new(struct ggml_backend_buffer_type *buft);
 
-// Frees an arena. Its memory stays as long as allocators share it. Does nothing for NULL.
-void lastuse_arena_free(struct lastuse_arena *arena);
-
 // Has an allocator take its memory from an arena, which it shares with the other allocators that the same thread uses; NULL for
 // arena ends that. All of its graphs must be reserved or allocated again. Returns false, and changes nothing, if lastuse has
 // not created galloc, or if one of its buffer types is not that of the arena.
@@ -587,6 +584,9 @@ bool lastuse_gallocr_share(struct ggml_gallocr *galloc,
 // of its reservations. The guard that lastuse run preloads tells it for programs that know nothing of lastuse.
 void lastuse_arena_turn(struct ggml_backend_sched *sched,
                         void (*synchronize)(struct ggml_backend_sched *sched));
+
+// Frees an arena. Its memory stays as long as allocators share it. Does nothing for NULL.
+void lastuse_arena_free(struct lastuse_arena *arena);
 
 // Fills in the bytes of a buffer: 0 for an id that repeats the buffer type of an earlier one, and before the first
 // plan. Returns false if lastuse has not created galloc. Aborts if galloc has no buffer with this id.
@@ -750,36 +750,6 @@ void lastuse_steps_free(struct lastuse_steps *steps);
 // buffers that lastuse plans.
 struct lastuse_offload *lastuse_offload_new(const struct lastuse_offload_params *params);
 
-// Places the items: the offload plan that gains most, of those that were measured and for which on every device weights +
-// KV + compute buffer + reserve <= budget, in bytes. Returns true if there is one. Nothing is allocated or changed.
-// Returns false, with nothing placed, if no offload is within all budgets (the message, and
-// lastuse_offload_device_report, have what would do), and in the other cases that docs/offload.md lists.
-bool lastuse_offload_solve(struct lastuse_offload *offload);
-
-// Frees a planner; does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
-// lastuse_offload_solve nothing is freed.
-void lastuse_offload_free(struct lastuse_offload *offload);
-
-// Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single token,
-// as the program builds it, before a scheduler has split it. Returns its number, from 0; -1 in a callback of
-// lastuse_offload_solve. The graph lives until lastuse_offload_free.
-int lastuse_offload_add_graph(struct lastuse_offload *offload, struct ggml_cgraph *graph);
-
-// Writes the buffer ids of a graph for ggml_gallocr_reserve_n: for each node and each leaf, the number of the device
-// that it is on. Either list may be NULL. If direct was set in the parameters, the reservation takes the bytes of the
-// offload. The graphs must not have been changed or scheduled since lastuse_offload_solve. Returns false if there
-// is no such graph, nothing has been placed, or lastuse_offload_solve would fail.
-bool lastuse_offload_buffer_ids(const struct lastuse_offload *offload, int graph, int *node_ids, int *leaf_ids);
-
-// Applies an offload plan to a scheduler: assigns each node of a graph to the backend of its device, until
-// ggml_backend_sched_reset. Called after ggml_backend_sched_reset, with weights and caches in buffers of their
-// devices, and before the graph is reserved or allocated; the compute buffers are then those of the offload plan.
-//
-// Returns false, with nothing assigned, if there is no such graph or nothing has been placed, if the scheduler has
-// another number of backends than there are devices, with LASTUSE_OFFLOAD_POWERINFER, and for the reasons of
-// lastuse_offload_solve. The graphs must not have been changed or scheduled since that.
-bool lastuse_offload_apply(const struct lastuse_offload *offload, int graph, struct ggml_backend_sched *sched);
-
 // Adds a device and returns its number, from 0. Devices are added in the order of preference; the last one is the
 // host, whose memory the CPU computes in. For a scheduler, add one for each of its backends, in their order. Buffer
 // type and backend live until lastuse_offload_free. Returns -1 if lastuse does not know the layout of their ggml.
@@ -799,6 +769,36 @@ int lastuse_offload_add_item(struct lastuse_offload *offload, const struct lastu
 
 // Fills in where an item is placed. Returns false if there is no such item or lastuse_offload_solve has not placed it.
 bool lastuse_offload_item_report(const struct lastuse_offload *offload, int item, struct lastuse_offload_place *report);
+
+// Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single token,
+// as the program builds it, before a scheduler has split it. Returns its number, from 0; -1 in a callback of
+// lastuse_offload_solve. The graph lives until lastuse_offload_free.
+int lastuse_offload_add_graph(struct lastuse_offload *offload, struct ggml_cgraph *graph);
+
+// Places the items: the offload plan that gains most, of those that were measured and for which on every device weights +
+// KV + compute buffer + reserve <= budget, in bytes. Returns true if there is one. Nothing is allocated or changed.
+// Returns false, with nothing placed, if no offload is within all budgets (the message, and
+// lastuse_offload_device_report, have what would do), and in the other cases that docs/offload.md lists.
+bool lastuse_offload_solve(struct lastuse_offload *offload);
+
+// Writes the buffer ids of a graph for ggml_gallocr_reserve_n: for each node and each leaf, the number of the device
+// that it is on. Either list may be NULL. If direct was set in the parameters, the reservation takes the bytes of the
+// offload. The graphs must not have been changed or scheduled since lastuse_offload_solve. Returns false if there
+// is no such graph, nothing has been placed, or lastuse_offload_solve would fail.
+bool lastuse_offload_buffer_ids(const struct lastuse_offload *offload, int graph, int *node_ids, int *leaf_ids);
+
+// Applies an offload plan to a scheduler: assigns each node of a graph to the backend of its device, until
+// ggml_backend_sched_reset. Called after ggml_backend_sched_reset, with weights and caches in buffers of their
+// devices, and before the graph is reserved or allocated; the compute buffers are then those of the offload plan.
+//
+// Returns false, with nothing assigned, if there is no such graph or nothing has been placed, if the scheduler has
+// another number of backends than there are devices, with LASTUSE_OFFLOAD_POWERINFER, and for the reasons of
+// lastuse_offload_solve. The graphs must not have been changed or scheduled since that.
+bool lastuse_offload_apply(const struct lastuse_offload *offload, int graph, struct ggml_backend_sched *sched);
+
+// Frees a planner; does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
+// lastuse_offload_solve nothing is freed.
+void lastuse_offload_free(struct lastuse_offload *offload);
 
 // Verifies the addresses of an allocated graph, whichever allocator assigned them: simulates the graph, and returns
 // true if no value is overwritten before its last use and no result before the end. Tensors outside of compute

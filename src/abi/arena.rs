@@ -35,16 +35,6 @@ pub unsafe extern "C" fn lastuse_arena_new(buft: *mut ggml_backend_buffer_type) 
     })
 }
 
-/// Frees an arena. Its memory stays as long as allocators share it. Does nothing for NULL.
-///
-/// # Safety
-/// `arena` is NULL, or comes from `lastuse_arena_new`, is used by no other thread, and is not used afterwards.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lastuse_arena_free(arena: *mut lastuse_arena) {
-    // SAFETY: see "# Safety".
-    call("lastuse_arena_free", |call| unsafe { call.free(arena) });
-}
-
 /// Has an allocator take its memory from an arena, which it shares with the other allocators that the same thread uses; NULL for
 /// arena ends that. All of its graphs must be reserved or allocated again. Returns false, and changes nothing, if lastuse has
 /// not created galloc, or if one of its buffer types is not that of the arena.
@@ -95,4 +85,14 @@ pub unsafe extern "C" fn lastuse_arena_turn(
         // SAFETY: see "# Safety".
         (Some(sched), Some(synchronize)) => unsafe { turns::begin(sched, synchronize) },
     });
+}
+
+/// Frees an arena. Its memory stays as long as allocators share it. Does nothing for NULL.
+///
+/// # Safety
+/// `arena` is NULL, or comes from `lastuse_arena_new`, is used by no other thread, and is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_arena_free(arena: *mut lastuse_arena) {
+    // SAFETY: see "# Safety".
+    call("lastuse_arena_free", |call| unsafe { call.free(arena) });
 }

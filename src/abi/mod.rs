@@ -34,6 +34,7 @@ mod steps;
 mod offload;
 mod offload_device;
 mod offload_item;
+mod offload_solve;
 
 // lastuse.h: checks.
 mod checks;
