@@ -6,6 +6,7 @@ mod declarations;
 mod header;
 mod last_error;
 mod llama_style_api;
+mod node;
 mod python;
 #[path = "../support/mod.rs"]
 mod support;

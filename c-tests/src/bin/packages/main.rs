@@ -8,6 +8,8 @@ mod files;
 mod here;
 mod inject;
 mod licences;
+mod node;
+mod npm;
 mod pack;
 mod python;
 mod release;
@@ -34,7 +36,7 @@ Usage: cargo packages [WAY] [--only WORD | --target TRIPLE]
                    libraries: ggml, unknown (a ggml of an unknown layout), llama, whisper, stable-diffusion; of wheel: only packages with
                    this word in their names: pywhispercpp, xllamacpp, and llama-cpp-python, which is tested if its whole
                    name is given, since it takes some 20 minutes to compile
-  --target TRIPLE  of archive, deb: x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; this machine's by default
+  --target TRIPLE  of archive, deb, npm: x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; this machine's by default
 
 Nothing is installed outside of that folder: a message names the Debian packages that are missing. docs/packages.md has the
 ways.
@@ -56,6 +58,8 @@ const MAKE: Needed = Needed { package: "make", has: Has::Program("make") };
 const MESON: Needed = Needed { package: "meson", has: Has::Program("meson") };
 const PYTHON: Needed = Needed { package: "python3-venv", has: Has::Program("python3") };
 const LINTIAN: Needed = Needed { package: "lintian", has: Has::Program("lintian") };
+const NODE: Needed = Needed { package: "nodejs", has: Has::Program("node") };
+const NPM: Needed = Needed { package: "npm", has: Has::Program("npm") };
 const XZ: Needed = Needed { package: "xz-utils", has: Has::Program("xz") };
 
 const WAYS: &[Way] = &[
@@ -93,6 +97,13 @@ const WAYS: &[Way] = &[
         needed: &[CMAKE, PKG_CONFIG, MAKE, PYTHON, LINTIAN],
         option: Some("--target"),
         test: deb::test,
+    },
+    Way {
+        name: "npm",
+        about: "the package for Node, with node-llama-cpp and others on ggml",
+        needed: &[PYTHON, NODE, NPM],
+        option: Some("--target"),
+        test: npm::test,
     },
     Way {
         name: "debian",
