@@ -11,20 +11,20 @@ file(MAKE_DIRECTORY "${lastuse_lib}")
 # Other linkers do not make all kinds of object that are needed. A compiler for another system has its own.
 find_program(LASTUSE_LD NAMES "${CMAKE_LINKER}.bfd" ld.bfd ld REQUIRED)
 
-# Has cargo build a library with a profile: `files`, in the folder that `folder` is set to. Cargo knows what has changed.
-function(lastuse_cargo_build profile folder files)
+# The target `name` has a command of cargo (the arguments after the named ones) build `files` with a profile, below
+# `target_dir`, in the folder that the variable `name` is set to. Cargo knows what has changed.
+function(lastuse_cargo_build name profile target_dir files)
     # Cargo leaves the version of glibc out, which cargo-zigbuild takes after the name of a target.
     string(REGEX REPLACE "\\..*" "" built "${LASTUSE_TARGET}")
-    string(JOIN / built "${LASTUSE_TARGET_DIR}" ${built} "${profile}")
+    string(JOIN / built "${target_dir}" ${built} "${profile}")
     set(target ${LASTUSE_TARGET})
     list(TRANSFORM target PREPEND --target=)
     list(TRANSFORM files PREPEND "${built}/")
-    add_custom_target("lastuse_${profile}"
-        COMMAND "${LASTUSE_CARGO}" rustc --quiet --profile "${profile}" --lib --locked --package lastuse
-            --manifest-path "${lastuse_sources}/Cargo.toml" --target-dir "${LASTUSE_TARGET_DIR}" ${target}
-            ${ARGN}
-        BYPRODUCTS ${files} COMMENT "lastuse: cargo builds ${profile}" VERBATIM)
-    set(${folder} "${built}" PARENT_SCOPE)
+    add_custom_target("${name}"
+        COMMAND "${LASTUSE_CARGO}" ${ARGN} --quiet --profile "${profile}" --locked
+            --manifest-path "${lastuse_sources}/Cargo.toml" --target-dir "${target_dir}" ${target}
+        BYPRODUCTS ${files} COMMENT "lastuse: cargo builds ${name}" VERBATIM)
+    set(${name} "${built}" PARENT_SCOPE)
 endfunction()
 
 # Makes `name`.o of the static library in a folder, with these arguments of one-object.cmake, and more outputs.
@@ -36,7 +36,8 @@ function(lastuse_one_object name built outputs)
         DEPENDS "${built}/liblastuse.a" "${lastuse_release}/liblastuse.so" "${lastuse_tools}/one-object.cmake" VERBATIM)
 endfunction()
 
-lastuse_cargo_build(release lastuse_release "liblastuse.a;liblastuse.so")
+lastuse_cargo_build(lastuse_release release "${LASTUSE_TARGET_DIR}" "liblastuse.a;liblastuse.so"
+    rustc --lib --package lastuse)
 lastuse_one_object(lastuse "${lastuse_release}" "${lastuse_lib}/liblastuse.a" "-DLIBRARY=${lastuse_lib}/liblastuse.a")
 add_custom_command(OUTPUT "${lastuse_lib}/liblastuse.so"
     COMMAND "${CMAKE_STRIP}" --strip-unneeded -o "${lastuse_lib}/liblastuse.so" "${lastuse_release}/liblastuse.so"
@@ -44,7 +45,8 @@ add_custom_command(OUTPUT "${lastuse_lib}/liblastuse.so"
 add_custom_target(lastuse_libraries ALL DEPENDS "${lastuse_lib}/liblastuse.a" "${lastuse_lib}/liblastuse.so")
 
 if(LASTUSE_INJECT)
-    lastuse_cargo_build(small lastuse_small liblastuse.a --crate-type staticlib)
+    lastuse_cargo_build(lastuse_small small "${LASTUSE_TARGET_DIR}" liblastuse.a
+        rustc --lib --package lastuse --crate-type staticlib)
     add_library(lastuse_needs_original OBJECT "${lastuse_tools}/needs-original.c")
     set_target_properties(lastuse_needs_original PROPERTIES
         POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION OFF)
