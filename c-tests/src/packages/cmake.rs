@@ -34,8 +34,21 @@ const FORMS: [(&str, Libraries); 3] = [
 /// # Errors
 /// What does not hold, or the message of CMake.
 pub fn check_orders(prefix: &Prefix, ggml: &Ggml) -> Result<usize> {
-    let forms = FORMS.iter();
-    forms.map(|&(target, libraries)| check(&[], Some(prefix), ggml, target, libraries)).sum()
+    let forms = FORMS.iter().map(|&(target, libraries)| {
+        let found = Found { way: &target.replace("::", "-"), folder: Some(prefix.path()), target };
+        check(&found, &[], ggml, libraries)
+    });
+    forms.sum()
+}
+
+/// As [`check_orders`], with the files that Conan writes to a folder for a program. `way` is a name for the folder of the builds.
+///
+/// # Errors
+/// What does not hold, or the message of CMake.
+pub fn check_conan_orders(way: &str, folder: &Path, ggml: &Ggml, libraries: Libraries) -> Result<usize> {
+    // They have what there is for one type of build, which is Conan's usual one.
+    let settings = ["CMAKE_BUILD_TYPE=Release".to_owned()];
+    check(&Found { way, folder: Some(folder), target: "lastuse::lastuse" }, &settings, ggml, libraries)
 }
 
 /// As [`check_orders`], with `add_subdirectory` of the folder of lastuse, whose libraries cargo builds in `built`.
@@ -47,27 +60,29 @@ pub fn check_added_folder(ggml: &Ggml) -> Result<usize> {
         format!("LASTUSE_SOURCES={}", folder().with_file_name("").display()),
         format!("LASTUSE_TARGET_DIR={}", root().with_file_name("libraries").display()),
     ];
-    check(&settings, None, ggml, "lastuse::lastuse", Libraries::Static)
+    check(&Found { way: "folder", folder: None, target: "lastuse::lastuse" }, &settings, ggml, Libraries::Static)
 }
 
-fn check(
-    settings: &[String],
-    prefix: Option<&Prefix>,
-    ggml: &Ggml,
-    target: &str,
-    libraries: Libraries,
-) -> Result<usize> {
+/// How programs find lastuse.
+struct Found<'a> {
+    /// The name of the builds.
+    way: &'a str,
+    /// The folder that CMake finds it in, unless it is a part of the project.
+    folder: Option<&'a Path>,
+    target: &'a str,
+}
+
+fn check(lastuse: &Found<'_>, settings: &[String], ggml: &Ggml, libraries: Libraries) -> Result<usize> {
     let [found, _] = installed_ggml(ggml, libraries)?;
-    let prefixes = prefix.iter().map(|prefix| prefix.path()).chain([found.as_path()]);
+    let prefixes = lastuse.folder.into_iter().chain([found.as_path()]);
     let prefixes: Vec<String> = prefixes.map(|path| path.to_string_lossy().into_owned()).collect();
     let sources = PROGRAMS.map(|name| folder().join(format!("tests/support/{name}.c")).display().to_string());
     let mut all = settings.to_vec();
     all.push(format!("CMAKE_PREFIX_PATH={}", prefixes.join(";")));
     all.push(format!("PROGRAMS={}", sources.join(";")));
     all.push(format!("ORDERS={}", ORDERS.join(";")));
-    all.push(format!("LASTUSE={target}"));
-    let way = if prefix.is_some() { target.replace("::", "-") } else { "folder".to_owned() };
-    let build = root().join(format!("orders/{way}-{libraries:?}").to_lowercase());
+    all.push(format!("LASTUSE={}", lastuse.target));
+    let build = root().join(format!("orders/{}-{libraries:?}", lastuse.way).to_lowercase());
     let project = Project { sources: &folder().join("packages/orders"), folder: &build, generator: None };
     project.configure(&all)?;
     project.build("all")?;
@@ -76,7 +91,7 @@ fn check(
         let orders = ORDERS.map(|order| format!("{name}-{}", order.replace(',', "-")));
         for program in orders.iter().chain([&format!("{name}-in-library")]) {
             check_program(&project.file(program), libraries)
-                .map_err(|why| format!("{target}, {libraries:?} ggml: {why}"))?;
+                .map_err(|why| format!("{}, {libraries:?} ggml: {why}", lastuse.way))?;
             count += 1;
         }
     }

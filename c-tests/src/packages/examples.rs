@@ -41,7 +41,11 @@ pub fn check_example(tool: Tool, prefix: &Prefix, ggml: &Ggml) -> Result<String>
     let program = match tool {
         Tool::Cmake => {
             let project = Project { sources: &sources, folder: &build, generator: None };
-            let paths = [prefix.path(), &found].map(|path| path.display().to_string());
+            // Debian's CMake does not look into lib64.
+            let config = prefix.libraries().join("cmake/lastuse");
+            let other = prefix.libraries().ends_with("lib64").then_some(config.as_path());
+            let paths = [prefix.path(), &found].into_iter().chain(other);
+            let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
             project.configure(&[format!("CMAKE_PREFIX_PATH={}", paths.join(";"))])?;
             project.build("all")?;
             build.join("app")

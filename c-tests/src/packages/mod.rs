@@ -13,9 +13,9 @@ mod cmake;
 mod examples;
 mod inject;
 
-pub use cmake::{check_added_folder, check_orders};
+pub use cmake::{check_added_folder, check_conan_orders, check_orders};
 pub use examples::{Tool, check_example};
 pub use inject::{Form, InjectedBuild, check_ggml, check_unknown_layout};
-pub use prefix::{Prefix, pkg_config_file, root as packages_folder};
+pub use prefix::{Libraries, Prefix, installed_ggml, pkg_config_file, root as packages_folder};
 pub use project::output_of;
 pub use served::{ReportedRun, Served, check_served, served};

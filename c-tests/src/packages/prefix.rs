@@ -112,8 +112,10 @@ pub fn pkg_config_file(settings: &[&str]) -> Result<String> {
 
 /// How the libraries of an installed ggml are linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Libraries {
+pub enum Libraries {
+    /// Shared ones.
     Shared,
+    /// Static ones.
     Static,
 }
 
@@ -121,7 +123,7 @@ pub(super) enum Libraries {
 ///
 /// # Errors
 /// The error of the system.
-pub(super) fn installed_ggml(ggml: &Ggml, libraries: Libraries) -> Result<[PathBuf; 2]> {
+pub fn installed_ggml(ggml: &Ggml, libraries: Libraries) -> Result<[PathBuf; 2]> {
     let folder = root().join(format!("ggml-{}-{libraries:?}", ggml.version).to_lowercase());
     let (lib, include) = (absolute(&ggml.libraries), absolute(&ggml.sources.join("include")));
     let (ending, kind) = if libraries == Libraries::Shared { ("so", "SHARED") } else { ("a", "STATIC") };

@@ -1,6 +1,8 @@
 //! `cargo packages`: ways to get lastuse, each tested against what is installed.
 
 mod archive;
+mod aur;
+mod conan;
 mod deb;
 mod debian;
 mod debian_root;
@@ -8,11 +10,14 @@ mod files;
 mod here;
 mod inject;
 mod licences;
+mod nix;
 mod node;
 mod npm;
 mod pack;
 mod python;
+mod recipes;
 mod release;
+mod rpm;
 mod target;
 mod wheel;
 mod zig;
@@ -60,6 +65,10 @@ const PYTHON: Needed = Needed { package: "python3-venv", has: Has::Program("pyth
 const LINTIAN: Needed = Needed { package: "lintian", has: Has::Program("lintian") };
 const NODE: Needed = Needed { package: "nodejs", has: Has::Program("node") };
 const NPM: Needed = Needed { package: "npm", has: Has::Program("npm") };
+const MAKEPKG: Needed = Needed { package: "makepkg", has: Has::Program("makepkg") };
+const PACMAN: Needed = Needed { package: "pacman-package-manager", has: Has::Program("pacman") };
+const RPM: Needed = Needed { package: "rpm", has: Has::Program("rpm") };
+const NIX: Needed = Needed { package: "nix-bin", has: Has::Program("nix-instantiate") };
 const XZ: Needed = Needed { package: "xz-utils", has: Has::Program("xz") };
 
 const WAYS: &[Way] = &[
@@ -118,6 +127,34 @@ const WAYS: &[Way] = &[
         needed: &[PYTHON],
         option: Some("--only"),
         test: wheel::test,
+    },
+    Way {
+        name: "aur",
+        about: "the recipe for Arch Linux, by makepkg and pacman",
+        needed: &[CMAKE, PKG_CONFIG, MAKE, MAKEPKG, PACMAN],
+        option: None,
+        test: |_| aur::test(),
+    },
+    Way {
+        name: "rpm",
+        about: "the recipe for RPM, by cargo-generate-rpm and rpm",
+        needed: &[CMAKE, PKG_CONFIG, MAKE, RPM],
+        option: None,
+        test: |_| rpm::test(),
+    },
+    Way {
+        name: "conan",
+        about: "the recipe for Conan, by conan create, with programs in every order of their libraries",
+        needed: &[CMAKE, PYTHON],
+        option: None,
+        test: |_| conan::test(),
+    },
+    Way {
+        name: "nix",
+        about: "the overlay for Nix, parsed and evaluated",
+        needed: &[CMAKE, NIX],
+        option: None,
+        test: |_| nix::test(),
     },
 ];
 

@@ -23,7 +23,7 @@ pub const COMPLETIONS: [(&str, &str); 3] = [
 const PROGRAMS: [&str; 2] = ["lastuse-tool", "lastuse-guard"];
 
 /// Libraries of the C library, which a program may need.
-const LIBC: [&str; 6] = ["libc.so.", "libdl.so.", "libm.so.", "libpthread.so.", "librt.so.", "ld-linux"];
+pub const LIBC: [&str; 6] = ["libc.so.", "libdl.so.", "libm.so.", "libpthread.so.", "librt.so.", "ld-linux"];
 
 /// The installed files of one system.
 #[derive(Debug)]

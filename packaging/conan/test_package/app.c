@@ -1,0 +1,1 @@
+../../examples/app.c
