@@ -142,7 +142,7 @@ CASE(oddities) {
     }
 }
 
-// A tensor is no other one that was at its address, in a buffer and at an address of that one's
+// A new tensor is not mistaken for a freed one whose address, buffer and data it has
 
 static char fixed_memory[1 << 16] __attribute__((aligned(64)));
 

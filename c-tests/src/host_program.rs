@@ -34,7 +34,7 @@ impl HostProgram {
         // Backends may call functions of newer system libraries than those that are installed, where they are there.
         let link =
             ["-Wl,--no-as-needed", &search, "-lllama", "-lggml", "-Wl,--unresolved-symbols=ignore-in-shared-libs"];
-        // Libraries call the functions that a program has in the place of theirs.
+        // Exports the functions of the program, which libraries then call instead of their own.
         let flags: Vec<&str> = includes.chain(link).chain(["-rdynamic"]).collect();
         let program = Program::build(name, sources, &llama.ggml, Linked::SharedGgml, &flags)?;
         Ok(Self::with(program, libraries, variables, [lastuse(Build::Release)?.shared, guard_library()?]))

@@ -38,6 +38,31 @@ pub fn served(program: &Path, arguments: &[&str], variables: &[(&str, &OsStr)]) 
     Ok(Served { outcome, server, bytes })
 }
 
+/// A run of a program that writes its results to a file.
+#[derive(Clone, Debug)]
+pub struct ServedRun {
+    /// What served it.
+    pub served: Served,
+    /// The content of the file.
+    pub results: Vec<u8>,
+}
+
+/// Runs a program as [`served`] does, and reads the results that it writes to `output`.
+///
+/// # Errors
+/// How it ended otherwise, or that it wrote nothing.
+pub fn served_results(
+    program: &Path,
+    arguments: &[&str],
+    variables: &[(&str, &OsStr)],
+    output: &Path,
+) -> Result<ServedRun> {
+    let _ = fs::remove_file(output);
+    let served = served(program, arguments, variables)?;
+    let results = fs::read(output).map_err(|error| format!("{}: {error}", output.display()))?;
+    if results.is_empty() { Err(format!("{} is empty", output.display())) } else { Ok(ServedRun { served, results }) }
+}
+
 /// What lastuse reports of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedRun {

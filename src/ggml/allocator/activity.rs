@@ -90,8 +90,6 @@ pub struct Activity {
     reported_plans: u64,
     /// The backend of the graph that was planned last; empty if plans are not reported.
     graph: String,
-    /// The tensors that plans retain, of all of them; 0 if plans are not reported.
-    retained: usize,
     /// The graph with the largest plan so far, until its chunks are allocated, for the accounting of the process.
     accounted: Option<Box<GraphDraft>>,
 }
@@ -112,16 +110,7 @@ impl Activity {
 
     fn with(runtime: &'static Runtime, events: Option<&'static Events>, statistics: Statistics) -> Self {
         let is_timed = runtime.is_log_enabled(Level::Debug);
-        Self {
-            runtime,
-            events,
-            is_timed,
-            statistics,
-            reported_plans: 0,
-            graph: String::new(),
-            retained: 0,
-            accounted: None,
-        }
+        Self { runtime, events, is_timed, statistics, reported_plans: 0, graph: String::new(), accounted: None }
     }
 
     /// Returns the number of the allocator in its process; 0 if it is not counted.
@@ -142,7 +131,7 @@ impl Activity {
                 (tensor.name(), tensor.ne())
             };
             let graph = &reading.graph;
-            self.retained += graph.retained().len();
+            self.statistics.retained += graph.retained().len();
             let inputs = graph.leafs().iter().filter(|&&id| graph.tensor(id).flags.has(Flags::INPUT));
             self.graph = shape_label(inputs.map(input))
                 .or_else(|| shape_label(graph.nodes().last().map(input)))
@@ -219,7 +208,7 @@ impl Activity {
                 let planned = PlannedBufferSizes { plan_bytes: state.required.size, lower_bound, by_ggml, alone };
                 BufferEvent { id: state.id, name: &state.name, bytes: state.bytes, planned: Some(planned) }
             });
-            events.write_plan(&self.statistics, [leafs, nodes], (&self.graph, self.retained), buffers);
+            events.write_plan(&self.statistics, [leafs, nodes], &self.graph, buffers);
         }
         self.runtime.log(Level::Info, || {
             let Statistics { number, plans, planning, .. } = &self.statistics;

@@ -158,8 +158,8 @@ impl Chunks {
         }
     }
 
-    /// Leaves the chunks that others hold too to these, since no graph was allocated in them: whatever comes next may replace them by
-    /// larger ones, and frees them before.
+    /// Releases the chunks that the arena holds too, since no graph was allocated in them: a reservation that follows frees them
+    /// before it takes larger ones.
     pub fn leave_shared(&mut self) {
         let is_shared = |chunks: &mut Vec<Chunk>| chunks.iter().all(|chunk| Chunk::strong_count(chunk) > 1);
         for chunks in self.of_buffers.iter_mut().filter(|_| self.tenancy.is_some()) {

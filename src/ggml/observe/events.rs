@@ -92,12 +92,12 @@ impl Events {
     }
 
     /// Writes that an allocator of lastuse has a new plan, or that the bytes held have changed. `graph` describes the
-    /// backend of the graph that was planned last, and `retained` are the tensors that all plans retain.
+    /// backend of the graph that was planned last.
     pub fn write_plan<'b>(
         &self,
         statistics: &Statistics,
         [leafs, nodes]: [usize; 2],
-        (graph, retained): (&str, usize),
+        graph: &str,
         buffers: impl Iterator<Item = BufferEvent<'b>>,
     ) {
         self.write("plan", |event| {
@@ -107,7 +107,7 @@ impl Events {
                 .value("nodes", nodes)
                 .text("graph", graph);
             event.value("plans", statistics.plans).value("plan_us", statistics.planning.as_micros());
-            event.value("retained", retained);
+            event.value("retained", statistics.retained);
             event.objects("buffers", buffers, write_buffer);
         });
     }

@@ -16,6 +16,8 @@ pub struct Statistics {
     pub plans: u64,
     /// The time that they took.
     pub planning: Duration,
+    /// The tensors that these plans retain; counted for reports only.
+    pub retained: usize,
     /// The largest plan so far, by buffer.
     largest: Vec<LargestPlan>,
     /// Bytes held in all buffers.
@@ -87,7 +89,7 @@ impl Statistics {
     /// Creates the statistics of an allocator for a single measurement. Only its plans count in the [`totals`].
     pub fn uncounted(buffers: usize) -> Self {
         let largest = vec![LargestPlan::default(); buffers];
-        Self { number: 0, is_counted: false, plans: 0, planning: Duration::ZERO, largest, held: 0 }
+        Self { number: 0, is_counted: false, plans: 0, planning: Duration::ZERO, retained: 0, largest, held: 0 }
     }
 
     /// The largest plan so far, by buffer.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::formats::read_accounting;
 use crate::launch::NotStarted;
-use crate::output::{Output, by_ending};
+use crate::output::{Output, by_ending, titled};
 use crate::report::accounting::{accounting_summary, accounting_text, devices_in, resident, with_ggml_alloc};
 use crate::report::{RunRow, SizeUnit};
 
@@ -79,9 +79,10 @@ impl Written {
     }
 }
 
-/// Formats the memory of the devices of the processes, also with ggml-alloc; empty where nothing was recorded.
+/// Formats the memory of the devices of the processes, also with ggml-alloc, in tables with bold titles; empty where nothing was
+/// recorded.
 pub fn devices(all: &[Written], rows: &[&RunRow], unit: SizeUnit) -> String {
-    each(all, |accounting| devices_in(unit, accounting, rows))
+    each(all, |accounting| titled(&devices_in(unit, accounting, rows)))
 }
 
 /// Returns the memory of the devices of the processes, in bytes, and with ggml-alloc.

@@ -61,7 +61,7 @@ impl Ended<'_> {
         let mut text = self.head(unit);
         let rows = events.rows();
         let devices = written.map(|written| accounting::devices(written, &rows, unit)).unwrap_or_default();
-        text += &titled(&devices);
+        text += &devices;
         if !rows.is_empty() && (devices.is_empty() || arguments.report) {
             text += &titled(&run_table(&rows, unit));
         }

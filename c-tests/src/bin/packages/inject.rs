@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lastuse_c_tests::models::{Kind, Kinds, WhisperModel, upscaler, write_safetensors, write_whisper};
-use lastuse_c_tests::packages::{Form, InjectedBuild, Prefix, check_ggml, check_unknown_layout, served};
+use lastuse_c_tests::packages::{
+    Form, InjectedBuild, Prefix, ServedRun, check_ggml, check_unknown_layout, served_results,
+};
 use lastuse_c_tests::{Program, Result, copy_folder, folder};
 use lastuse_vendor::{Ggml, Package, target_folder};
 
@@ -167,50 +169,51 @@ fn link(project: &Project, build: &InjectedBuild<'_>) -> Result<Program> {
 
 /// Runs the program on lastuse and with `LASTUSE=off`, and compares its results. Returns the bytes of both.
 fn test_run(build: &InjectedBuild<'_>, program: &Program, run: &str, models: &Path) -> Result<[u64; 2]> {
-    let output = build.folder().with_file_name("output");
-    let words = words(run, models, &output);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let with = served(program.path(), &words, &[])?;
-    let results = read(&output)?;
-    let off = served(program.path(), &words, &[("LASTUSE", OsStr::new("off"))])?;
-    if (&*with.server, &*off.server) != ("lastuse", "ggml-alloc") {
-        return Err(format!("it is served by {:?}, and by {:?} with LASTUSE=off: {run}", with.server, off.server));
+    let with = run_with(build, program, run, models, &[])?;
+    let off = run_with(build, program, run, models, &[("LASTUSE", OsStr::new("off"))])?;
+    let [server, without_lastuse] = [&with, &off].map(|run| &*run.served.server);
+    if (server, without_lastuse) != ("lastuse", "ggml-alloc") {
+        return Err(format!("it is served by {server:?}, and by {without_lastuse:?} with LASTUSE=off: {run}"));
     }
-    if read(&output)? != results {
+    if with.results != off.results {
         return Err(format!("the results differ: {run}"));
     }
-    if with.bytes == 0 || with.bytes > off.bytes {
-        return Err(format!("lastuse has {} bytes, and ggml {}: {run}", with.bytes, off.bytes));
+    let [with, off] = [with, off].map(|run| run.served.bytes);
+    if with == 0 || with > off {
+        return Err(format!("lastuse has {with} bytes, and ggml {off}: {run}"));
     }
-    Ok([with.bytes, off.bytes])
+    Ok([with, off])
 }
 
 /// Runs the program with lastuse inside, and on a base library that is built without it, and compares the results.
 fn on_plain_ggml(build: &InjectedBuild<'_>, program: &Program, run: &str, models: &Path) -> Result<u64> {
+    let with = run_with(build, program, run, models, &[])?;
+    let plain = build.plain_library()?;
+    let folder = plain.parent().unwrap_or(Path::new(".")).as_os_str();
+    let plain = run_with(build, program, run, models, &[("LD_LIBRARY_PATH", folder)])?;
+    if with.results != plain.results {
+        return Err(format!("the results differ from those on a ggml without lastuse: {:?}", plain.served));
+    }
+    Ok(with.served.bytes)
+}
+
+fn run_with(
+    build: &InjectedBuild<'_>,
+    program: &Program,
+    run: &str,
+    models: &Path,
+    variables: &[(&str, &OsStr)],
+) -> Result<ServedRun> {
     let output = build.folder().with_file_name("output");
     let words = words(run, models, &output);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let with = served(program.path(), &words, &[])?;
-    let results = read(&output)?;
-    let plain = build.plain_library()?;
-    let folder = plain.parent().unwrap_or(Path::new(".")).as_os_str();
-    let outcome = program.run_with(&words, &[("LD_LIBRARY_PATH", folder)])?;
-    if outcome.code != Some(0) || read(&output)? != results {
-        return Err(format!("the results differ from those on a ggml without lastuse: {}", outcome.describe()));
-    }
-    Ok(with.bytes)
+    served_results(program.path(), &words, variables, &output)
 }
 
 fn words(run: &str, models: &Path, output: &Path) -> Vec<String> {
     let models = models.to_string_lossy();
     let words = run.split(' ').map(|word| word.replace("{models}", &models));
     words.chain([output.to_string_lossy().into_owned()]).collect()
-}
-
-fn read(output: &Path) -> Result<Vec<u8>> {
-    let results = fs::read(output).map_err(|error| format!("{}: {error}", output.display()))?;
-    let _ = fs::remove_file(output);
-    if results.is_empty() { Err("the program has no results".to_owned()) } else { Ok(results) }
 }
 
 /// The sources of a project; a copy, where its build files write into them.

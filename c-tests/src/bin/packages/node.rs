@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lastuse_c_tests::Result;
-use lastuse_c_tests::packages::{Served, output_of, served};
+use lastuse_c_tests::packages::{ServedRun, output_of, served_results};
 
 use crate::files::write;
 
@@ -15,15 +15,6 @@ use crate::files::write;
 pub struct Node {
     /// The folder.
     pub path: PathBuf,
-}
-
-/// A run of a program.
-#[derive(Debug)]
-pub struct Run {
-    /// What served it.
-    pub served: Served,
-    /// What it has written.
-    pub results: Vec<u8>,
 }
 
 impl Node {
@@ -74,25 +65,21 @@ impl Node {
     /// Runs node there, and returns what it prints.
     ///
     /// # Errors
-    /// It fails.
+    /// The program fails.
     pub fn run(&self, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new("node");
         command.args(arguments).current_dir(&self.path);
         output_of(command)
     }
 
-    /// Runs node there, and returns what served it, and the file that it writes.
+    /// Runs node there with a program that writes the file `output`.
     ///
     /// # Errors
-    /// It fails, or there is no file.
-    pub fn results(&self, arguments: &[&str], output: &str, is_off: bool) -> Result<Run> {
-        let file = self.path.join(output);
-        let _ = fs::remove_file(&file);
+    /// The program fails, or writes nothing.
+    pub fn results(&self, arguments: &[&str], output: &str, is_off: bool) -> Result<ServedRun> {
         let path = self.path.to_string_lossy();
         let words = [&["--chdir", &path, "node"], arguments].concat();
         let off = [("LASTUSE", OsStr::new("off"))];
-        let served = served(Path::new("env"), &words, if is_off { &off } else { &[] })?;
-        let results = fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-        Ok(Run { served, results })
+        served_results(Path::new("env"), &words, if is_off { &off } else { &[] }, &self.path.join(output))
     }
 }

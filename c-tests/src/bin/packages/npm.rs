@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lastuse_c_tests::models::write_llama;
-use lastuse_c_tests::packages::{output_of, packages_folder};
+use lastuse_c_tests::packages::{ServedRun, output_of, packages_folder};
 use lastuse_c_tests::{Result, folder};
 use serde_json::Value;
 
 use crate::archive::bytes;
 use crate::files::{files, write};
 use crate::licences::licences;
-use crate::node::{Node, Run};
+use crate::node::Node;
 use crate::release::{check_folders, check_needs};
 use crate::target::Target;
 use crate::zig::Zig;
@@ -101,9 +101,7 @@ fn make(target: &Target) -> Result<PathBuf> {
     write(&content.join("LICENSES-OF-PARTS"), licences(&["lastuse"], target.triple)?.as_bytes())?;
     eprintln!("[npm] building the library, which takes minutes");
     let built = Zig::install()?.build(target, &["lastuse"])?.join("liblastuse.so");
-    let mut strip = Command::new(target.tool("strip"));
-    strip.arg("--strip-unneeded").arg("-o").arg(content.join("liblastuse.so")).arg(built);
-    output_of(strip)?;
+    target.strip(&built, &content.join("liblastuse.so"))?;
     check_folders(&content)?;
     let (_, glibc) = check_needs(&content)?;
     let releases = packages_folder().join("release");
@@ -150,14 +148,14 @@ fn check_version(version: &str) -> Result<()> {
 }
 
 /// Runs a program with the model.
-fn generated(users: &Node, options: &[&str], words: [&str; 2], is_off: bool) -> Result<Run> {
+fn generated(users: &Node, options: &[&str], words: [&str; 2], is_off: bool) -> Result<ServedRun> {
     let arguments = [options, &[words[0], MODEL, OUTPUT, words[1]]].concat();
     users.results(&arguments, OUTPUT, is_off)
 }
 
 /// Checks that lastuse serves node-llama-cpp with less memory, that `LASTUSE=off` does not, and that tokens and probabilities
 /// are those without lastuse.
-fn check_start(users: &Node, start: &Start, plain: &Run) -> Result<()> {
+fn check_start(users: &Node, start: &Start, plain: &ServedRun) -> Result<()> {
     let captures = users.path.join(format!("{OUTPUT}.graphs"));
     let _ = fs::remove_dir_all(&captures);
     let [with, off] = [false, true].map(|is_off| generated(users, start.options, start.words, is_off));
@@ -182,7 +180,7 @@ fn check_start(users: &Node, start: &Start, plain: &Run) -> Result<()> {
 }
 
 /// Returns `true` if a program has printed statistics, all of them as this server has them.
-fn has_stats(run: &Run, server: &str) -> bool {
+fn has_stats(run: &ServedRun, server: &str) -> bool {
     let lines = run.served.outcome.stdout.lines().filter_map(|line| line.strip_prefix("stats="));
     let all: Vec<Value> = lines.map(|text| serde_json::from_str(text).unwrap_or_default()).collect();
     let is_right = |stats: &Value| {
@@ -195,7 +193,7 @@ fn has_stats(run: &Run, server: &str) -> bool {
 }
 
 /// Checks that lastuse names the package whose ggml was used before it was loaded, and leaves that to its own allocator.
-fn check_late(users: &Node, plain: &Run, package: &str) -> Result<()> {
+fn check_late(users: &Node, plain: &ServedRun, package: &str) -> Result<()> {
     let late = generated(users, &[], ["generate.mjs", "late"], false)?;
     let warning = format!("LastuseWarning: lastuse was loaded after {package}, whose ggml may keep its own allocator");
     let is_right = late.results == plain.results && late.served.server != "lastuse";

@@ -7,7 +7,7 @@ use std::process::Command;
 use lastuse_c_tests::packages::{output_of, packages_folder};
 use lastuse_c_tests::{Result, folder};
 
-use crate::files::{files, parent, write};
+use crate::files::{files, write};
 use crate::licences::licences;
 use crate::target::Target;
 use crate::zig::{GLIBC, Zig, hidden_folders};
@@ -48,8 +48,8 @@ impl<'a> Release<'a> {
         let triple = self.target.triple;
         eprintln!("[{triple}] building the tool, which takes minutes");
         let built = self.zig.build(self.target, &PROGRAMS)?;
-        self.strip(&built.join("lastuse"), &to.join("bin/lastuse"))?;
-        self.strip(&built.join("liblastuse_guard.so"), &to.join("lib/lastuse/liblastuse_guard.so"))?;
+        self.target.strip(&built.join("lastuse"), &to.join("bin/lastuse"))?;
+        self.target.strip(&built.join("liblastuse_guard.so"), &to.join("lib/lastuse/liblastuse_guard.so"))?;
         eprintln!("[{triple}] building the libraries, which takes minutes");
         self.install_libraries("archive", &["CMAKE_INSTALL_LIBDIR=lib"], None, to)?;
         self.write_manuals(to)?;
@@ -93,14 +93,6 @@ impl<'a> Release<'a> {
 
     fn cmake(&self) -> Command {
         self.zig.command(Path::new("cmake"))
-    }
-
-    /// Copies a program or library without symbols.
-    fn strip(&self, file: &Path, to: &Path) -> Result<()> {
-        fs::create_dir_all(parent(to)).map_err(|error| format!("{}: {error}", to.display()))?;
-        let mut command = Command::new(self.target.tool("strip"));
-        command.arg("--strip-unneeded").arg("-o").arg(to).arg(file);
-        output_of(command).map(|_| ())
     }
 
     /// Has the tool write its pages and completions.

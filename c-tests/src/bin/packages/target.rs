@@ -1,9 +1,14 @@
 //! Systems that archives are made for.
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use lastuse_c_tests::Result;
 use lastuse_c_tests::debian::{Has, Needed};
+use lastuse_c_tests::packages::output_of;
+
+use crate::files::parent;
 
 /// A system, and the programs that build for it and run its programs where this machine is another one.
 #[derive(Debug)]
@@ -69,6 +74,17 @@ impl Target {
     /// The name of a program of the compiler or of the GNU binutils, such as `strip`.
     pub fn tool(&self, name: &str) -> String {
         if self.is_native() { name.to_owned() } else { format!("{}{name}", self.prefix) }
+    }
+
+    /// Copies a program or library of the system to a file, without symbols.
+    ///
+    /// # Errors
+    /// The message of strip, or the error of the system.
+    pub fn strip(&self, file: &Path, to: &Path) -> Result<()> {
+        fs::create_dir_all(parent(to)).map_err(|error| format!("{}: {error}", to.display()))?;
+        let mut command = Command::new(self.tool("strip"));
+        command.arg("--strip-unneeded").arg("-o").arg(to).arg(file);
+        output_of(command).map(|_| ())
     }
 
     /// The words that run a program of the system, without its arguments. `preload` is a library to preload, by the dynamic

@@ -4,10 +4,9 @@ use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use lastuse_c_tests::models::{Kind, WhisperModel, write_whisper};
-use lastuse_c_tests::packages::{Served, output_of, packages_folder, served};
+use lastuse_c_tests::models::{Kind, WhisperModel, write_llama, write_whisper};
+use lastuse_c_tests::packages::{ServedRun, packages_folder, served_results};
 use lastuse_c_tests::{Result, copy_folder, folder};
 
 use crate::python::Environment;
@@ -91,11 +90,8 @@ fn make(target: &Target) -> Result<PathBuf> {
     }
     copy_folder(&folder().with_file_name("packaging/python"), &sources)?;
     let native = sources.join("src/lastuse/native");
-    fs::create_dir_all(&native).map_err(|error| format!("{}: {error}", native.display()))?;
     for name in ["lastuse", "liblastuse.so", "liblastuse_guard.so"] {
-        let mut strip = Command::new(target.tool("strip"));
-        strip.arg("--strip-unneeded").arg("-o").arg(native.join(name)).arg(built.join(name));
-        output_of(strip)?;
+        target.strip(&built.join(name), &native.join(name))?;
         // pip keeps whether a file is executable.
         let allowed = fs::set_permissions(native.join(name), Permissions::from_mode(0o755));
         allowed.map_err(|error| format!("{name}: {error}"))?;
@@ -164,7 +160,7 @@ fn check(user: &User, tests: &Tests) -> Result<()> {
     if !plain.served.server.is_empty() {
         return Err("without lastuse there is a report".to_owned());
     }
-    let same = |what: &str, run: Run| match run.results == plain.results {
+    let same = |what: &str, run: ServedRun| match run.results == plain.results {
         true => Ok(run.served),
         false => Err(format!("the results differ {what}")),
     };
@@ -194,12 +190,6 @@ fn check(user: &User, tests: &Tests) -> Result<()> {
     Ok(())
 }
 
-/// A run of a program.
-struct Run {
-    served: Served,
-    results: Vec<u8>,
-}
-
 impl Tests {
     fn words(&self, user: &User, model: &Path, when: &str) -> [String; 4] {
         let paths = [&self.sources.join(user.program), model, &self.output.join(user.program)];
@@ -207,13 +197,11 @@ impl Tests {
         [program, model, output, when.to_owned()]
     }
 
-    fn run(&self, user: &User, model: &Path, when: &str, variables: &[(&str, &OsStr)]) -> Result<Run> {
+    fn run(&self, user: &User, model: &Path, when: &str, variables: &[(&str, &OsStr)]) -> Result<ServedRun> {
         let words = self.words(user, model, when);
         let _ = fs::remove_dir_all(format!("{}.graphs", words[2]));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let served = served(&self.environment.program("python"), &words, variables)?;
-        let results = fs::read(words[2]).map_err(|error| format!("{}: {error}", words[2]))?;
-        Ok(Run { served, results })
+        served_results(&self.environment.program("python"), &words, variables, Path::new(words[2]))
     }
 
     /// Runs a program that knows nothing of lastuse by `python -m lastuse run`.
@@ -240,7 +228,6 @@ fn whisper_model(tests: &Tests) -> Result<PathBuf> {
 }
 
 fn llama_model(tests: &Tests) -> Result<PathBuf> {
-    let (writer, path) = (tests.sources.join("write_llama.py"), tests.output.join("llama.gguf"));
-    tests.environment.run("python", &[&writer.to_string_lossy(), &path.to_string_lossy()], &tests.output)?;
-    Ok(path)
+    let path = tests.output.join("llama.gguf");
+    write_llama(&path, 1).map(|()| path)
 }

@@ -51,10 +51,10 @@ pub fn build() -> Result<()> {
 /// What is linked with each program.
 const COUNTER: &str = "hosts/cuda_kernels.c";
 
-/// The rules that are off by default.
+/// Rules that are off by default.
 const ROWS: Variable = ("LASTUSE_RULES", "cuda:rows");
 
-/// Kernels of a graph that CUDA has recorded are started by the driver, where nobody counts them.
+/// The driver launches the kernels of recorded CUDA graphs, where they cannot be counted.
 const COUNTED: [Variable; 1] = [("GGML_CUDA_DISABLE_GRAPHS", "1")];
 
 /// Branches of a graph run side by side, in an order of nodes that the backend makes for that.
@@ -63,7 +63,7 @@ const CONCURRENT: Variable = ("GGML_CUDA_GRAPH_OPT", "1");
 /// Tests on each device of this machine.
 ///
 /// # Errors
-/// When there is no device, or a check fails.
+/// No device is found, or a check fails.
 pub fn test() -> Result<()> {
     let llama = llama_on("cuda", &host_folder())?;
     let programs = |variables: &[Variable]| DevicePrograms::build("cuda", &llama, host_folder(), variables, &[COUNTER]);
@@ -73,7 +73,7 @@ pub fn test() -> Result<()> {
 /// Tests with the programs of a folder that `--device-script` has written, where llama.cpp is built.
 ///
 /// # Errors
-/// When there is no device, or a check fails.
+/// No device is found, or a check fails.
 pub fn test_prepared(folder: &Path) -> Result<()> {
     let folder = std::path::absolute(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let prepared = Prepared::new(&folder);

@@ -135,7 +135,7 @@ mod tests {
         if !Path::new("/usr/local/cuda/bin/nvcc").exists() && !Path::new("/usr/bin/nvcc").exists() {
             let missing = shell(&[&path, "build"]);
             let text = String::from_utf8_lossy(&missing.stderr).into_owned();
-            assert!(missing.status.code() == Some(1) && text.contains("there is no nvcc in PATH"), "{text}");
+            assert!(missing.status.code() == Some(1) && text.contains("nvcc is not in PATH"), "{text}");
         }
         let _ = fs::remove_dir_all(&folder);
     }

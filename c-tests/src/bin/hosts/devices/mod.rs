@@ -94,7 +94,7 @@ impl DeviceTests<'_> {
     /// Runs all tests on each device of the backend.
     ///
     /// # Errors
-    /// When there is no device, or something cannot be run.
+    /// No device is found, or something cannot be run.
     pub fn run(&self) -> Result<Findings> {
         let DevicePrograms { kernels, fusions, .. } = self.programs;
         let mut findings = Findings::default();
@@ -111,7 +111,7 @@ impl DeviceTests<'_> {
     /// Runs llama.cpp alone on each device of the backend.
     ///
     /// # Errors
-    /// When there is no device, or something cannot be run.
+    /// No device is found, or something cannot be run.
     pub fn run_llama_alone(&self, findings: &mut Findings) -> Result<()> {
         self.devices()?.iter().try_for_each(|device| self.run_llama(device, findings))
     }
@@ -125,7 +125,7 @@ impl DeviceTests<'_> {
     fn devices(&self) -> Result<Vec<String>> {
         let devices = kernels::devices(&self.programs.kernels, self.backend)?;
         if devices.is_empty() {
-            return Err(format!("there is no such device: ggml's {} backend finds none", self.backend));
+            return Err(format!("ggml's {} backend finds no device", self.backend));
         }
         Ok(devices)
     }
