@@ -200,7 +200,7 @@ impl Planner {
     ) -> Result<GraphPlan, PlanError> {
         let Self { runtime, types, workspace, .. } = self;
         let (graph, BufferTypes { list: types, specs, are_fusing, .. }) = (&reading.graph, types);
-        let Workspace { plan: lists, requested: only, .. } = &mut **workspace;
+        let (lists, only) = workspace.for_planning();
         let buffers = if requested.is_listed() { requested } else { only.fill(graph) };
         let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
         let devices = Devices {

@@ -232,7 +232,7 @@ impl Allocator {
         let is_exact = !self.planner.types.are_sizes_by_layout() || !are_nodes_listed_once;
         let exact = is_exact.then(|| self.planner.fingerprint(graph));
         let is_redirecting = !reading.redirected.is_empty();
-        self.planner.workspace.plan.reuse_problems(std::mem::take(&mut plan.problems));
+        self.planner.workspace.reuse_problems(&mut plan);
         let plan = self.plans.add(CachedPlan::new(reading, plan, requested, retained, exact));
         if is_redirecting {
             plan.note_checked_outputs(self.planner.runtime, graph);
