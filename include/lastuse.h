@@ -585,6 +585,11 @@ bool lastuse_gallocr_share(struct ggml_gallocr *galloc,
 void lastuse_arena_turn(struct ggml_backend_sched *sched,
                         void (*synchronize)(struct ggml_backend_sched *sched));
 
+// Says that sched was reset (ggml_backend_sched_reset) although the graph that it allocated last was never computed: in an arena,
+// the next graph need not keep its memory. Tensors of it that the next graph reads get other addresses. Does nothing if sched
+// has no memory in an arena.
+void lastuse_arena_discard(struct ggml_backend_sched *sched);
+
 // Frees an arena. Its memory stays as long as allocators share it. Does nothing for NULL.
 void lastuse_arena_free(struct lastuse_arena *arena);
 

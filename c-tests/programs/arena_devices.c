@@ -194,6 +194,102 @@ CASE(schedulers_move_between_threads) {
     separate_backends_free(&separate);
 }
 
+// Allocates a graph on an input, or on a tensor of another graph.
+static void allocate(struct late_context * it, struct ggml_tensor * source) {
+    tell_turn(it->sched);
+    ggml_backend_sched_synchronize(it->sched);
+    ggml_free(it->chain.ctx);
+    it->chain = new_chain(source, it->rows);
+    ggml_backend_sched_reset(it->sched);
+    for (int i = 0; i < ggml_graph_n_nodes(it->chain.graph); i++) {
+        ggml_backend_sched_set_tensor_backend(it->sched, ggml_graph_node(it->chain.graph, i), (ggml_backend_t) &it->device);
+    }
+    CHECK(ggml_backend_sched_alloc_graph(it->sched, it->chain.graph), "refused");
+}
+
+static void discard(struct late_context * it) {
+    ggml_backend_sched_reset(it->sched);
+    lastuse_arena_discard(it->sched);
+}
+
+static void compute(struct late_context * it, float expected) {
+    tell_turn(it->sched);
+    CHECK(ggml_backend_sched_graph_compute(it->sched, it->chain.graph) == GGML_STATUS_SUCCESS, "not computed");
+    ggml_backend_tensor_get(it->chain.result, it->result, 0, ggml_nbytes(it->chain.result));
+    it->expected = expected;
+    CHECK(late_context_wrong(it) == 0, "wrong");
+}
+
+static void init_contexts(struct separate_backends * separate, struct late_context * contexts, const int64_t * rows, int count) {
+    init_backends(separate, true);
+    set_arena("shared");
+    for (int i = 0; i < count; i++) {
+        late_context_init(&contexts[i], separate, rows[i]);
+    }
+    set_arena("off");
+}
+
+static void free_contexts(struct separate_backends * separate, struct late_context * contexts, int count) {
+    for (int i = 0; i < count; i++) {
+        lastuse_arena_turn(contexts[i].sched, NULL);
+        late_context_free(&contexts[i]);
+    }
+    CHECK(separate->dummies[0].live_bytes == 0, "%zu bytes are left", separate->dummies[0].live_bytes);
+    separate_backends_free(separate);
+}
+
+// As whisper.cpp: at the start each graph is allocated, and discarded; two of them read a result of the one before.
+CASE(discarded_graphs_leave_their_memory_to_the_next) {
+    const int64_t all_rows[][4] = { { 64, 64, 64, 128 }, { 64, 64, 64, 8 } };
+    for (int i = 0; i < 2; i++) {
+        const int64_t *          rows = all_rows[i];
+        struct separate_backends separate;
+        struct late_context      contexts[4];
+        init_contexts(&separate, contexts, rows, 4);
+        const struct dummy_buft * device = &separate.dummies[0];
+        size_t                    result = (size_t) rows[0] * CHAIN_COLUMNS * sizeof(float);
+        size_t                    most   = of_one(64) + result > of_one(rows[3]) ? of_one(64) + result : of_one(rows[3]);
+        for (int at = 0; at < 4; at++) {
+            allocate(&contexts[at], at == 1 || at == 2 ? contexts[at - 1].chain.result : NULL);
+            discard(&contexts[at]);
+        }
+        CHECK(device->peak_bytes <= most, "%zu bytes at a time, more than %zu", device->peak_bytes, most);
+        for (int run = 0; run < 3; run++) {
+            float value = 0.25f * (float) (run + 1);
+            allocate(&contexts[0], NULL);
+            set_input_to(contexts[0].chain.input, value);
+            compute(&contexts[0], truth_of(value));
+            allocate(&contexts[1], contexts[0].chain.result);
+            compute(&contexts[1], truth_of(truth_of(value)));
+            allocate(&contexts[2], contexts[1].chain.result);
+            compute(&contexts[2], truth_of(truth_of(truth_of(value))));
+            allocate(&contexts[3], NULL);
+            set_input_to(contexts[3].chain.input, value);
+            compute(&contexts[3], truth_of(value));
+        }
+        // Both results are apart.
+        CHECK(device->peak_bytes <= most + 2 * result, "%zu bytes at a time", device->peak_bytes);
+        free_contexts(&separate, contexts, 4);
+    }
+}
+
+// A program relies on what ggml does not promise: that the input of a discarded graph stays.
+CASE(what_the_next_graph_reads_of_a_discarded_one_stays) {
+    struct separate_backends separate;
+    struct late_context      contexts[2];
+    init_contexts(&separate, contexts, (const int64_t[]) { 16, 16 }, 2);
+    allocate(&contexts[0], NULL);
+    set_input_to(contexts[0].chain.input, 0.5f);
+    discard(&contexts[0]);
+    allocate(&contexts[1], contexts[0].chain.input);
+    compute(&contexts[1], truth_of(0.5f));
+    // Freed while its graph is discarded, which another one has read.
+    allocate(&contexts[0], NULL);
+    discard(&contexts[0]);
+    allocate(&contexts[1], contexts[0].chain.result);
+    free_contexts(&separate, contexts, 2);
+}
+
 // A program that waits itself, and uses allocators without a scheduler.
 CASE(allocators_of_a_device_share_an_arena) {
     struct separate_backends separate;

@@ -44,6 +44,23 @@ void example_of_lastuse_arena_turn(struct ggml_context * ctx, ggml_backend_t bac
     lastuse_set("arena", "off");
 }
 
+void example_of_lastuse_arena_discard(struct ggml_context * ctx, ggml_backend_t backend) {
+    lastuse_set("arena", "shared");
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, 64, false, false);
+    ggml_set_no_alloc(ctx, true); // these tensors will be in compute buffers
+    struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    struct ggml_cgraph * graph = ggml_new_graph(ctx);
+    ggml_set_input(input);
+    ggml_build_forward_expand(graph, ggml_sum(ctx, input));
+    lastuse_arena_turn(sched, ggml_backend_sched_synchronize);
+    GGML_ASSERT(ggml_backend_sched_alloc_graph(sched, graph)); // only to see whether there is memory for it
+    ggml_backend_sched_reset(sched);
+    lastuse_arena_discard(sched); // the next graph, of any scheduler, may replace its memory
+    lastuse_arena_turn(sched, NULL);
+    ggml_backend_sched_free(sched);
+    lastuse_set("arena", "off");
+}
+
 void example_of_lastuse_gallocr_share(struct ggml_context * ctx, ggml_backend_t backend) {
     ggml_set_no_alloc(ctx, true); // these tensors will be in compute buffers
     struct ggml_cgraph * graphs[2];

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 use crate::functions::{Functions, is_dumping, is_enabled};
+use crate::turns::note_run;
 
 /// ggml's status for success.
 const STATUS_SUCCESS: c_int = 0;
@@ -49,6 +50,7 @@ pub unsafe fn run(
     synchronize: impl FnOnce(),
 ) -> c_int {
     let (_call, is_outermost) = Call::enter();
+    note_run();
     if is_outermost && is_enabled() {
         // SAFETY: a live graph, which no other thread uses.
         unsafe { (functions.guard_check_graph)(graph) };

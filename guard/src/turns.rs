@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::functions::{Functions, of_ggml, of_lastuse_if_there};
 use crate::run::Call;
@@ -13,6 +14,8 @@ const ARENA: &CStr = c"LASTUSE_ARENA";
 
 type Synchronize = unsafe extern "C" fn(*mut c_void);
 type Turn = unsafe extern "C" fn(*mut c_void, Option<Synchronize>);
+type Allocate = unsafe extern "C" fn(*mut c_void, *mut c_void) -> bool;
+type Reset = unsafe extern "C" fn(*mut c_void);
 
 /// Returns the function of lastuse that is told, if the environment has schedulers share memory. Errors in the value are left to
 /// lastuse, which reports them.
@@ -91,8 +94,56 @@ macro_rules! wrap {
     };
 }
 
+/// The scheduler that has allocated a graph, if no graph has been computed since; 0 otherwise.
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes that a graph is computed, by any backend or scheduler.
+pub fn note_run() {
+    ALLOCATED.store(0, Ordering::Relaxed);
+}
+
+/// Wraps ggml's function: a scheduler has a graph that is not computed yet.
+///
+/// # Safety
+/// The requirements of ggml's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_sched_alloc_graph(scheduler: *mut c_void, graph: *mut c_void) -> bool {
+    // SAFETY: a live scheduler that no other thread uses, as ggml's function requires.
+    unsafe { begin_turn(scheduler) };
+    let (_call, is_outermost) = Call::enter();
+    // SAFETY: its type in ggml-backend.h.
+    let function: Allocate = unsafe { of_ggml(c"ggml_backend_sched_alloc_graph") };
+    // SAFETY: the caller's arguments, forwarded.
+    let is_allocated = unsafe { function(scheduler, graph) };
+    if is_outermost {
+        ALLOCATED.store(if is_allocated { scheduler.addr() } else { 0 }, Ordering::Relaxed);
+    }
+    is_allocated
+}
+
+/// Wraps ggml's function: tells lastuse if the graph was never computed.
+///
+/// # Safety
+/// The requirements of ggml's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_sched_reset(scheduler: *mut c_void) {
+    let is_inside = Call::is_inside();
+    let _call = Call::enter();
+    // SAFETY: its type in ggml-backend.h.
+    let function: Reset = unsafe { of_ggml(c"ggml_backend_sched_reset") };
+    // SAFETY: the caller's arguments, forwarded.
+    unsafe { function(scheduler) };
+    let is_discarded = !is_inside && !scheduler.is_null() && ALLOCATED.swap(0, Ordering::Relaxed) == scheduler.addr();
+    // SAFETY: its type in lastuse.h.
+    let discard: Option<Reset> =
+        told().filter(|_| is_discarded).and_then(|_| unsafe { of_lastuse_if_there(c"lastuse_arena_discard") });
+    if let Some(discard) = discard {
+        // SAFETY: a live scheduler that no other thread uses, as ggml's function requires, and whose tensors dangle now.
+        unsafe { discard(scheduler) };
+    }
+}
+
 wrap! {
     ggml_backend_sched_reserve(graph: *mut c_void) -> bool;
     ggml_backend_sched_reserve_size(graph: *mut c_void, sizes: *mut usize) -> ();
-    ggml_backend_sched_alloc_graph(graph: *mut c_void) -> bool;
 }

@@ -2,7 +2,9 @@
 
 use std::ptr::NonNull;
 
-use crate::ggml::{Arena, BufferType, ggml_backend_buffer_type, ggml_backend_sched, ggml_gallocr, ggml_of_type, turns};
+use crate::ggml::{
+    Allocator, Arena, BufferType, ggml_backend_buffer_type, ggml_backend_sched, ggml_gallocr, ggml_of_type, turns,
+};
 
 use super::call::{call, total};
 use super::handle::{Handle, into_handle};
@@ -84,6 +86,24 @@ pub unsafe extern "C" fn lastuse_arena_turn(
         (Some(sched), None) => turns::end(sched),
         // SAFETY: see "# Safety".
         (Some(sched), Some(synchronize)) => unsafe { turns::begin(sched, synchronize) },
+    });
+}
+
+/// Says that sched was reset (ggml_backend_sched_reset) although the graph that it allocated last was never computed: in an arena,
+/// the next graph need not keep its memory. Tensors of it that the next graph reads get other addresses. Does nothing if sched
+/// has no memory in an arena.
+///
+/// # Safety
+/// `sched` is live and not used by another thread. No tensor of its latest graph is used any more, unless by the graph that is
+/// reserved or allocated next.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_arena_discard(sched: *mut ggml_backend_sched) {
+    total("lastuse_arena_discard", |call| {
+        if let Some(address) = NonNull::new(sched).and_then(turns::allocator_of) {
+            // SAFETY: the scheduler's own, which lives as long as it is registered, and that no other thread uses: see "# Safety".
+            let allocator = unsafe { call.allocator(std::ptr::with_exposed_provenance_mut(address)) };
+            allocator.into_iter().for_each(Allocator::discard);
+        }
     });
 }
 

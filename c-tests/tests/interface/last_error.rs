@@ -20,6 +20,7 @@ const NEVER_FAIL: [&str; 16] = [
     "ggml_gallocr_reserve_n_size",
     "ggml_op_can_inplace",
     "ggml_tallocr_new",
+    "lastuse_arena_discard",
     "lastuse_arena_free",
     "lastuse_arena_turn",
     "lastuse_enabled",

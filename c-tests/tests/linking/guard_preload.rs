@@ -136,6 +136,7 @@ fn exports_only_the_functions_that_it_wraps() {
         "ggml_backend_sched_graph_compute_async",
         "ggml_backend_sched_reserve",
         "ggml_backend_sched_reserve_size",
+        "ggml_backend_sched_reset",
         "ggml_backend_sched_set_eval_callback",
         "ggml_backend_tensor_copy",
         "ggml_backend_tensor_copy_async",

@@ -76,6 +76,8 @@ struct Tenant {
     /// The sizes of chunks that it needs, at most.
     needs: Vec<Bytes>,
     keeps_results: Arc<AtomicBool>,
+    /// The chunks of its graph that was discarded before it was computed, until another graph is allocated, which may read them.
+    discarded: Vec<Chunk>,
 }
 
 /// Returns the sizes of chunks that are large enough for each of some tenants.
@@ -129,7 +131,12 @@ impl Tenancy {
             let is_own = |it: &&mut Shared| (it.arena, it.buffer_type, it.thread) == (self.arena, buffer_type, thread);
             let moved = left.iter().position(|(of, _)| *of == buffer_type).map(|at| left.swap_remove(at).1);
             let keeps_results = Arc::clone(&self.keeps_results);
-            let tenant = moved.unwrap_or(Tenant { number: self.number, needs: Vec::new(), keeps_results });
+            let tenant = moved.unwrap_or(Tenant {
+                number: self.number,
+                needs: Vec::new(),
+                keeps_results,
+                discarded: Vec::new(),
+            });
             match all.iter_mut().find(is_own) {
                 Some(shared) => shared.tenants.push(tenant),
                 None => {
@@ -248,6 +255,27 @@ impl Tenancy {
         read
     }
 
+    /// Leaves the chunks of a buffer, of a graph that was discarded, to the next graph.
+    pub fn discard(&self, buffer: usize, chunks: impl Iterator<Item = Chunk>) {
+        self.with(buffer, |shared| {
+            if let Some(own) = shared.tenants.iter_mut().find(|tenant| tenant.number == self.number) {
+                own.discarded.extend(chunks);
+            }
+        });
+    }
+
+    /// Takes out the chunks of a buffer that discarded graphs have left. Allocators in whose chunks `graph` reads results keep them
+    /// apart from now on.
+    pub fn take_discarded(&self, buffer: usize, graph: GraphRef<'_>) -> Vec<Chunk> {
+        let take = |tenant: &mut Tenant| {
+            if tenant.discarded.iter().any(|chunk| reads(graph, chunk)) {
+                tenant.keeps_results.store(true, Ordering::Relaxed);
+            }
+            std::mem::take(&mut tenant.discarded)
+        };
+        self.with(buffer, |shared| shared.tenants.iter_mut().flat_map(take).collect()).unwrap_or_default()
+    }
+
     /// Notes that a graph was allocated that reads shared chunks.
     pub fn note_crossing(&mut self) {
         self.crossings = self.crossings.saturating_add(1);
@@ -267,7 +295,8 @@ impl Tenancy {
 impl Drop for Tenancy {
     fn drop(&mut self) {
         self.scheduler.into_iter().for_each(turns::forget);
-        self.leave();
+        let discarded = self.leave().into_iter().flat_map(|(_, tenant)| tenant.discarded);
+        discarded.filter_map(let_go).for_each(recycled::free);
     }
 }
 

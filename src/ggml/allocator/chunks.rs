@@ -19,6 +19,7 @@ use crate::placement::Bytes;
 
 use super::arena::{Chunk, Tenancy, are_large_enough, larger_of, let_go, reads, results};
 use super::demand::Demand;
+use super::discarded::give_up;
 use super::turns;
 
 /// The chunks of each buffer.
@@ -81,6 +82,10 @@ impl Chunks {
     pub fn enter(&mut self, types: &[BufferType], graph: GraphRef<'_>, is_reservation: bool) {
         let Self { of_buffers, tenancy: Some(tenancy), earlier, crosses, .. } = self else { return };
         tenancy.enter(types);
+        for (buffer, &buffer_type) in types.iter().enumerate() {
+            let kept = give_up(tenancy.take_discarded(buffer, graph), buffer_type, graph);
+            earlier.extend(kept.into_iter().map(|chunk| (buffer, chunk)));
+        }
         if tenancy.is_alone() && !of_buffers.iter().flatten().flatten().any(|chunk| reads(graph, chunk)) {
             *crosses = true;
             let old = earlier.extract_if(.., |(_, chunk)| !reads(graph, chunk)).collect::<Vec<_>>();
@@ -103,6 +108,19 @@ impl Chunks {
         }
         for (buffer, chunks) in of_buffers.iter_mut().enumerate().filter(|_| is_reservation || !*crosses) {
             *chunks = Some(tenancy.chunks(buffer)).filter(|chunks| !chunks.is_empty());
+        }
+    }
+
+    /// Leaves the chunks of the graph that was allocated last to the next one, in an arena.
+    pub fn discard(&mut self) {
+        let Self { of_buffers, tenancy: Some(tenancy), earlier, crosses, .. } = self else { return };
+        if tenancy.is_alone() {
+            return;
+        }
+        *crosses = false;
+        for (buffer, chunks) in of_buffers.iter_mut().enumerate() {
+            let earlier = earlier.extract_if(.., |(own, _)| *own == buffer).map(|(_, chunk)| chunk);
+            tenancy.discard(buffer, chunks.take().into_iter().flatten().chain(earlier));
         }
     }
 

@@ -14,6 +14,7 @@ mod planner;
 pub mod turns;
 pub mod arena;
 mod demand;
+mod discarded;
 mod chunks;
 mod cache;
 mod plan_cache;
@@ -166,7 +167,7 @@ impl Allocator {
     fn is_shared(&mut self) -> bool {
         let types = &self.planner.types;
         let may_share = self.arena != ArenaSetting::Off && !types.is_direct && !self.chunks.are_shared();
-        let scheduler = if may_share { turns::join() } else { None };
+        let scheduler = if may_share { turns::join(std::ptr::from_ref(self).addr()) } else { None };
         if may_share && (types.are_plain_cpu() || scheduler.is_some()) {
             let keeps_results = self.arena == ArenaSetting::SharedButOutputs;
             // Its latest graph may still be computed in the chunks that it has had until now.
@@ -174,6 +175,13 @@ impl Allocator {
             self.chunks.share(Some(Tenancy::new(Arena::OF_PROCESS, keeps_results, scheduler)));
         }
         self.chunks.are_shared()
+    }
+
+    /// Notes that the graph that was allocated last is not computed any more, and never was. In an arena, its memory is given up
+    /// by the next graph.
+    pub fn discard(&mut self) {
+        self.verifier.iter_mut().for_each(Verifier::forget);
+        self.chunks.discard();
     }
 
     /// Enters the arena, if there is one: takes its chunks, and puts results that are kept apart into memory of their own, in the

@@ -41,7 +41,8 @@ impl SchedulerId {
 #[derive(Debug)]
 struct Turns {
     all: Vec<Turn>,
-    joined: Vec<SchedulerId>,
+    /// With the addresses of the allocators.
+    joined: Vec<(SchedulerId, usize)>,
 }
 
 /// Not held while backends compute: they may write tensors meanwhile, also on other threads.
@@ -87,22 +88,28 @@ pub fn wait() {
     current.iter().for_each(Turn::wait);
 }
 
-/// Has an allocator of the scheduler whose turn it is on the calling thread join an arena. Returns the scheduler; `None` if no turn
-/// was told, or the one of another allocator's scheduler.
-pub fn join() -> Option<SchedulerId> {
+/// Has the allocator at an address, of the scheduler whose turn it is on the calling thread, join an arena. Returns the scheduler;
+/// `None` if no turn was told, or the one of another allocator's scheduler.
+pub fn join(allocator: usize) -> Option<SchedulerId> {
     let thread = this_thread();
     let mut turns = TURNS.lock();
     let current = turns.all.iter().find(|turn| turn.thread == thread)?.scheduler;
-    let is_new = !turns.joined.contains(&current);
+    let is_new = !turns.joined.iter().any(|(joined, _)| *joined == current);
     is_new.then(|| {
-        turns.joined.push(current);
+        turns.joined.push((current, allocator));
         current
     })
+}
+
+/// Returns the address of the allocator of a scheduler that has joined an arena.
+pub fn allocator_of(scheduler: NonNull<ggml_backend_sched>) -> Option<usize> {
+    let scheduler = SchedulerId::of(scheduler);
+    TURNS.lock().joined.iter().find(|(joined, _)| *joined == scheduler).map(|(_, allocator)| *allocator)
 }
 
 /// Forgets a scheduler whose allocator is being freed.
 pub fn forget(scheduler: SchedulerId) {
     let mut turns = TURNS.lock();
     turns.all.retain(|turn| turn.scheduler != scheduler);
-    turns.joined.retain(|joined| *joined != scheduler);
+    turns.joined.retain(|(joined, _)| *joined != scheduler);
 }
