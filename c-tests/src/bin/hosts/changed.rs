@@ -84,8 +84,7 @@ pub struct SharedJob {
     pub job: Job,
     /// The value of the variable.
     pub arena: &'static str,
-    /// Bytes of results that are kept apart from the first graph on; `None` if all buffers at a time may be more: where graphs are
-    /// allocated for the first time one after the other, each larger than the one before.
+    /// Bytes of results that are kept apart; `None` if all buffers at a time may be more.
     pub apart: Option<u64>,
 }
 
