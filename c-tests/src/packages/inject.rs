@@ -118,6 +118,17 @@ impl InjectedBuild<'_> {
         find(&self.plain_folder(), "libggml-base.so")
     }
 
+    /// Builds its ggml and its programs as they are, and each program a second time as `NAME-linked`, with the static library
+    /// of lastuse before ggml. Returns the folder of the programs.
+    ///
+    /// # Errors
+    /// The message of CMake.
+    pub fn build_linked(&self, lastuse: &Path) -> Result<PathBuf> {
+        let library = format!("LASTUSE={}", lastuse.display());
+        self.build_in(&self.plain_folder(), self.target, &[&library], &[lastuse.to_owned()])?;
+        Ok(self.plain_folder())
+    }
+
     fn plain_folder(&self) -> PathBuf {
         self.folder().with_file_name("plain")
     }

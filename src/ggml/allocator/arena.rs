@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::ggml::live::buffers::{Buffer, BufferType};
-use crate::ggml::live::lock::Lock;
+use crate::ggml::live::lock::{Lock, this_thread};
 use crate::ggml::live::recycled;
 use crate::ggml::live::surplus::note_freed;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
@@ -18,7 +18,7 @@ use crate::ggml::observe::verify::note_buffer_freed;
 use crate::graph::Flags;
 use crate::placement::Bytes;
 
-use super::turns::{self, SchedulerId, this_thread};
+use super::turns::{self, SchedulerId};
 
 /// A chunk, held by the arena and by the allocators that have a graph in it; or by one allocator.
 pub type Chunk = Arc<Buffer>;

@@ -1,12 +1,10 @@
 //! Whose turn it is on each thread: the scheduler whose graphs the backends may still compute. Before another one's graphs write
 //! to memory that both use, these have ended.
 
-use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ggml::bindings::ggml_backend_sched;
-use crate::ggml::live::lock::Lock;
+use crate::ggml::live::lock::{Lock, this_thread};
 
 /// A function that waits until backends have computed the graphs of a scheduler: `ggml_backend_sched_synchronize`.
 pub type Synchronize = unsafe extern "C" fn(*mut ggml_backend_sched);
@@ -47,16 +45,6 @@ struct Turns {
 
 /// Not held while backends compute: they may write tensors meanwhile, also on other threads.
 static TURNS: Lock<Turns> = Lock::new(Turns { all: Vec::new(), joined: Vec::new() });
-
-/// Returns the number of the calling thread, which no other has had. Works to the very end of a thread.
-pub fn this_thread() -> u64 {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    thread_local! { static OWN: Cell<u64> = const { Cell::new(0) } }
-    if OWN.get() == 0 {
-        OWN.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
-    }
-    OWN.get()
-}
 
 /// Begins the turn of a scheduler on the calling thread; waits for the one before it, and for its own on another thread.
 ///

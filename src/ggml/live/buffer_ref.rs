@@ -8,7 +8,7 @@ use crate::ggml::USAGE_NOT_KNOWN;
 use crate::ggml::bindings::ggml_backend_buffer;
 use crate::placement::Bytes;
 
-use super::lock::Lock;
+use super::lock::{Lock, this_thread};
 use super::runtime::Runtime;
 use super::tensor::TensorRef;
 
@@ -111,7 +111,7 @@ struct Owned {
     /// By address. Buffers that programs own are not among them.
     buffers: BTreeMap<usize, OwnedBuffer>,
     /// The addresses of the buffers that threads look at now.
-    visits: Vec<(usize, libc::pthread_t)>,
+    visits: Vec<(usize, u64)>,
 }
 
 static OWNED: Lock<Owned> = Lock::new(Owned { buffers: BTreeMap::new(), visits: Vec::new() });
@@ -159,11 +159,6 @@ impl Drop for Visit {
             owned.visits.swap_remove(at);
         }
     }
-}
-
-fn this_thread() -> libc::pthread_t {
-    // SAFETY: takes nothing.
-    unsafe { libc::pthread_self() }
 }
 
 /// Notes a new buffer.

@@ -1,10 +1,21 @@
 //! A mutex of the system's thread library. Tools that look for races (valgrind's helgrind) know it, unlike the one of
-//! Rust's standard library.
+//! Rust's standard library. And numbers of threads.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Returns the number of the calling thread, which no other has had. Works to the very end of a thread.
+pub fn this_thread() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    thread_local! { static OWN: Cell<u64> = const { Cell::new(0) } }
+    if OWN.get() == 0 {
+        OWN.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+    OWN.get()
+}
 
 /// A mutex with its value. It is static, so it is never destroyed.
 pub struct Lock<T> {

@@ -18,6 +18,7 @@ mod python;
 mod recipes;
 mod release;
 mod rpm;
+mod systems;
 mod target;
 mod wheel;
 mod zig;
@@ -120,6 +121,20 @@ const WAYS: &[Way] = &[
         needed: &[],
         option: None,
         test: |_| debian::test(),
+    },
+    Way {
+        name: "aarch64",
+        about: "programs for 64-bit Arm, preloaded and linked statically, by qemu",
+        needed: &[CMAKE],
+        option: None,
+        test: |_| systems::test_aarch64(),
+    },
+    Way {
+        name: "musl",
+        about: "a program and the tool on musl, without shared libraries",
+        needed: &[CMAKE, PYTHON],
+        option: None,
+        test: |_| systems::test_musl(),
     },
     Way {
         name: "wheel",

@@ -1,11 +1,14 @@
 //! Builds that need an old glibc alone: by cargo-zigbuild, which links with zig. Both are Python packages.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lastuse_c_tests::packages::{output_of, packages_folder};
 use lastuse_c_tests::{Result, folder};
 
+use crate::files::write;
 use crate::python::Environment;
 use crate::target::Target;
 
@@ -32,6 +35,20 @@ impl Zig {
     /// The program that takes the arguments of cargo.
     pub fn cargo(&self) -> PathBuf {
         self.environment.program("cargo-zigbuild")
+    }
+
+    /// Writes a program that calls a compiler of zig, `cc` or `c++`, for a system, and returns its path.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub fn compiler(&self, name: &str, triple: &str) -> Result<PathBuf> {
+        let script = packages_folder().join("tools").join(format!("zig-{name}-{triple}"));
+        let python = self.environment.program("python");
+        let text = format!("#!/bin/sh\nexec '{}' -m ziglang {name} -target {triple} \"$@\"\n", python.display());
+        write(&script, text.as_bytes())?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))
+            .map_err(|error| format!("{}: {error}", script.display()))?;
+        Ok(script)
     }
 
     /// Where cargo builds the libraries.
@@ -65,7 +82,7 @@ impl Zig {
     /// # Errors
     /// The standard library for the target is missing; the message of cargo.
     pub fn build(&self, target: &Target, packages: &[&str]) -> Result<PathBuf> {
-        check_standard_library(target)?;
+        check_standard_library(target.triple)?;
         let mut command = self.command(&self.cargo());
         command.args(["build", "--quiet", "--release", "--locked", "--no-default-features", "--manifest-path"]);
         command.arg(folder().with_file_name("Cargo.toml")).arg("--target-dir").arg(Self::tool_folder());
@@ -84,12 +101,16 @@ pub fn hidden_folders() -> [(PathBuf, &'static str); 2] {
     [(cargo, "/cargo"), (repository, "/lastuse")]
 }
 
-fn check_standard_library(target: &Target) -> Result<()> {
+/// Checks that Rust has its standard library for a system.
+///
+/// # Errors
+/// The command that adds it.
+pub fn check_standard_library(triple: &str) -> Result<()> {
     let mut command = Command::new("rustc");
-    command.args(["--print", "target-libdir", "--target", target.triple]);
+    command.args(["--print", "target-libdir", "--target", triple]);
     let text = output_of(command)?;
     if Path::new(text.trim()).is_dir() {
         return Ok(());
     }
-    Err(format!("Rust's standard library for {0} is missing: rustup target add {0}", target.triple))
+    Err(format!("Rust's standard library for {0} is missing: rustup target add {0}", triple))
 }
