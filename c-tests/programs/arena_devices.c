@@ -194,17 +194,8 @@ CASE(schedulers_move_between_threads) {
     separate_backends_free(&separate);
 }
 
-// Allocates a graph on an input, or on a tensor of another graph.
 static void allocate(struct late_context * it, struct ggml_tensor * source) {
-    tell_turn(it->sched);
-    ggml_backend_sched_synchronize(it->sched);
-    ggml_free(it->chain.ctx);
-    it->chain = new_chain(source, it->rows);
-    ggml_backend_sched_reset(it->sched);
-    for (int i = 0; i < ggml_graph_n_nodes(it->chain.graph); i++) {
-        ggml_backend_sched_set_tensor_backend(it->sched, ggml_graph_node(it->chain.graph, i), (ggml_backend_t) &it->device);
-    }
-    CHECK(ggml_backend_sched_alloc_graph(it->sched, it->chain.graph), "refused");
+    late_context_allocate(it, tell_turn, source);
 }
 
 static void discard(struct late_context * it) {

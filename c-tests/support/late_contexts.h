@@ -55,19 +55,23 @@ static inline void late_context_free(struct late_context * it) {
     free(it->result);
 }
 
+// Allocates a graph: on an input, or on a view of a tensor of another graph.
+static inline void late_context_allocate(struct late_context * it, begin_turn_fn begin_turn, struct ggml_tensor * source) {
+    begin_turn(it->sched);
+    ggml_backend_sched_synchronize(it->sched);
+    ggml_free(it->chain.ctx);
+    it->chain = new_chain(source, it->rows);
+    ggml_backend_sched_reset(it->sched);
+    for (int i = 0; i < ggml_graph_n_nodes(it->chain.graph); i++) {
+        ggml_backend_sched_set_tensor_backend(it->sched, ggml_graph_node(it->chain.graph, i), (ggml_backend_t) &it->device);
+    }
+    CHECK(ggml_backend_sched_alloc_graph(it->sched, it->chain.graph), "refused");
+}
+
 // Computes on the device without waiting for it: a graph that is allocated, or the latest one again.
 static inline void late_context_turn(struct late_context * it, begin_turn_fn begin_turn, bool anew, float value) {
     if (anew || it->chain.ctx == NULL) {
-        begin_turn(it->sched);
-        ggml_backend_sched_synchronize(it->sched);
-        ggml_free(it->chain.ctx);
-        it->chain = new_chain(NULL, it->rows);
-        ggml_backend_sched_reset(it->sched);
-        for (int i = 0; i < ggml_graph_n_nodes(it->chain.graph); i++) {
-            ggml_backend_sched_set_tensor_backend(it->sched, ggml_graph_node(it->chain.graph, i),
-                                                  (ggml_backend_t) &it->device);
-        }
-        CHECK(ggml_backend_sched_alloc_graph(it->sched, it->chain.graph), "refused");
+        late_context_allocate(it, begin_turn, NULL);
     } else {
         begin_turn(NULL);
     }
