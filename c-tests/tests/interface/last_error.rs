@@ -11,7 +11,7 @@ use lastuse_vendor::Package;
 const SWITCHED_OFF: &str = "functions_of_a_process_without_lastuse_fail";
 
 /// Functions that cannot fail, and those that end in `ggml_abort`.
-const NEVER_FAIL: [&str; 16] = [
+const NEVER_FAIL: [&str; 17] = [
     "ggml_backend_alloc_ctx_tensors_from_buft_size",
     "ggml_gallocr_free",
     "ggml_gallocr_get_buffer_size",
