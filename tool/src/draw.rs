@@ -20,7 +20,8 @@ use crate::usage::Failure;
 ///
 /// Draws a rectangle for each tensor, and the live bytes below. Reads files in the format "lastuse-graph", compressed
 /// by gzip or not. Draws an SVG for documents, or one HTML page to explore: zoom, search, and follow sources and uses.
-/// The page needs no network. The plan of ggml-alloc is drawn next to that of lastuse, on the same scale; with
+/// The page needs no network. The plan of ggml-alloc is drawn next to that of lastuse, on the same scale; a map whose
+/// long-lived tensors are at the end of the buffer is upside down, so that both can be compared. With
 /// --recompute the recomputed graph is one more, in which tensors that are computed again have " (again)" appended to
 /// their names; with --tile the tiled one is, in which these have "(tile 2 of 8)" and the
 /// like appended. The page shows several graphs one at a time, the largest first; an SVG has one below the other. With

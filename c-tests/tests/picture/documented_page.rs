@@ -53,6 +53,58 @@ fn assert_shown(browser: &mut Browser, name: &str) {
     assert!(difference < TOLERANCE, "docs/{name} differs from the page ({difference}); LASTUSE_UPDATE=1 updates it");
 }
 
+/// What is written on the page, where, and the place that it tells of: expressions for a point of the window.
+const NOTES: [(&str, [u32; 2], &str); 6] = [
+    ("1  a tensor: as high as its bytes, as long as it lives", [120, 330], "of(0, 'l_out-2')"),
+    ("2  the peak: the most bytes are live", [190, 262], "peak(0)"),
+    ("3  what lastuse saves", [770, 232], "saving()"),
+    ("4  the size of the buffer", [900, 440], "size(1)"),
+    ("5  live bytes at each step, and the lower bound", [690, 520], "curve(1)"),
+    ("6  what is live at each peak", [1160, 778], "list()"),
+];
+
+/// Writes the notes on the page, each with a line to its place.
+fn annotate(browser: &mut Browser) {
+    let notes: String =
+        NOTES.iter().map(|(text, [x, y], to)| format!("note({}, {x}, {y}, {to});", json!(text))).collect();
+    value(
+        browser,
+        &format!(
+            "(() => {{
+                const [view, painters] = [state.view, state.painters];
+                const ready = (plan) => {{ const painter = painters[plan]; painter.frame.fit(...painter.size);
+                    return [painter, painter.frame, painter.frame.maps[0], painter.canvas.getBoundingClientRect()]; }};
+                const of = (plan, name) => {{ const [painter, , , box] = ready(plan);
+                    const span = painter.plan.spanOf(state.graph.tensors.name.indexOf(name));
+                    const place = painter.place(view, span, painter.plan.visibleUntil[span]);
+                    return [box.left + place.left + place.width / 2, box.top + place.top + 4]; }};
+                const peak = (plan) => {{ const [painter, frame, map, box] = ready(plan);
+                    return [box.left + frame.x(view, painter.plan.buffers[0].peaks[0][0] + 0.5), box.top + frame.y(view, map, 54 << 20)]; }};
+                const size = (plan) => {{ const [painter, frame, map, box] = ready(plan);
+                    return [box.left + frame.x(view, 150), box.top + frame.y(view, map, painter.plan.size)]; }};
+                const saving = () => {{ const [x, y] = size(1); return [x, y - 60]; }};
+                const curve = (plan) => {{ const [, frame, , box] = ready(plan);
+                    return [box.left + frame.x(view, 60), box.top + frame.curveTops[0] + 62]; }};
+                const list = () => {{ const box = document.querySelectorAll('#details .largest')[1].getBoundingClientRect();
+                    return [box.left + 40, box.bottom - 8]; }};
+                const note = (text, x, y, [toX, toY]) => {{
+                    const made = node('div', {{ style: `position: fixed; z-index: 9; left: ${{x}}px; top: ${{y}}px; padding: 4px 9px; font-weight: 600;
+                        background: #fff3b0; color: #16191d; border: 2px solid #16191d; border-radius: 6px;` }}, text);
+                    document.body.append(made);
+                    const box = made.getBoundingClientRect();
+                    const [fromX, fromY] = [Math.min(Math.max(toX, box.left + 12), box.right - 12), toY > y ? box.bottom : box.top];
+                    const [long, turn] = [Math.hypot(toX - fromX, toY - fromY), Math.atan2(toY - fromY, toX - fromX)];
+                    document.body.append(node('div', {{ style: `position: fixed; z-index: 8; left: ${{fromX}}px; top: ${{fromY - 1}}px; height: 2px;
+                        width: ${{long}}px; background: #16191d; transform-origin: 0 1px; transform: rotate(${{turn}}rad);` }}));
+                    document.body.append(node('div', {{ style: `position: fixed; z-index: 9; left: ${{toX - 4}}px; top: ${{toY - 4}}px; width: 8px; height: 8px;
+                        border-radius: 4px; background: #16191d;` }}));
+                }};
+                {notes}
+            }})()"
+        ),
+    );
+}
+
 #[test]
 fn screenshots_in_the_documentation_are_what_the_page_shows() {
     let mut browser = browser();
@@ -64,6 +116,9 @@ fn screenshots_in_the_documentation_are_what_the_page_shows() {
         assert_shown(&mut browser, name);
     }
     expect(browser.prefer_dark(false));
+    opened(&mut browser, &drawn(&[&llama], "documented.html", &[]));
+    annotate(&mut browser);
+    assert_shown(&mut browser, "page-annotated.png");
     opened(&mut browser, &drawn(&[&captured("noflash-8k-llama")], "documented-peak.html", &[]));
     expect(browser.press("k"));
     expect(browser.press("t"));

@@ -43,7 +43,7 @@ fn layers_are_on_the_time_axis_where_names_tell_them() {
         );
         value(browser, "choose(state.graph.tensors.name.indexOf('l_out-3'))");
         let details = text_of(browser, "#details");
-        assert!(details.contains("block\n3"), "{details}");
+        assert!(details.contains("layer\n3"), "{details}");
     });
 }
 

@@ -208,7 +208,7 @@ fn click_lists_sources_and_readers_which_lead_on() {
     assert_eq!(text_of(&mut browser, "#details h2"), readers[0]);
     assert!(listed(&mut browser, "sources").contains(&"l_out-0".to_owned()));
     expect(browser.press("Escape"));
-    assert!(text_of(&mut browser, "#details h2").starts_with("At the peak, step "));
+    assert!(text_of(&mut browser, "#details h2").starts_with("ggml-alloc at the peak, step "));
     assert_no_problems(&mut browser);
 }
 

@@ -20,10 +20,10 @@ fn peak_is_zoomed_to_and_others_follow_in_time() {
         assert_eq!(value(browser, "state.pin"), 300);
         let [from, to] = seen_steps(browser);
         assert!(from < 300.0 && to > 301.0 && to - from <= 40.0, "{from} to {to}");
-        assert_eq!(text_of(browser, "#details h2"), "At the peak, step 300");
+        assert_eq!(text_of(browser, "#details h2"), "ggml-alloc at the peak, step 300");
         expect(browser.press("]"));
         assert_eq!(value(browser, "state.pin"), 600);
-        assert_eq!(text_of(browser, "#details h2"), "At step 600");
+        assert_eq!(text_of(browser, "#details h2"), "ggml-alloc at step 600");
         assert_eq!(value(browser, "document.querySelector('#details .largest button').innerText"), "third");
         // After the last the first, and the other way round.
         expect(browser.press("]"));
@@ -31,7 +31,7 @@ fn peak_is_zoomed_to_and_others_follow_in_time() {
         expect(browser.press("["));
         assert_eq!(value(browser, "state.pin"), 600);
         expect(browser.press("Escape"));
-        assert_eq!(text_of(browser, "#details h2"), "At the peak, step 300");
+        assert_eq!(text_of(browser, "#details h2"), "ggml-alloc at the peak, step 300");
     });
 }
 

@@ -31,7 +31,7 @@ pub const SHAPES: &str = "\
 /// The other styles of the SVG whose colours differ.
 const THEMED: &str = "\
 text{fill:var(--text)} .page{fill:var(--page)} .field{fill:var(--field)} .grid,.tick{stroke:var(--line)}
-.note,.mark,.step,.legend,.bytes{fill:var(--note)} .less,.saving,.saved{fill:var(--less)}
+.note,.mark,.step,.legend,.bytes,.turned{fill:var(--note)} .less,.saving,.saved{fill:var(--less)}
 [class^=k]:not(.thin){stroke:var(--field)}
 .peaks,.top,.remark{fill:var(--peak)} .dot{fill:var(--peak);stroke:var(--page)}
 ";
@@ -41,7 +41,7 @@ const FIXED: &str = "\
 text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}
 text.title{font-size:19px;font-weight:600}
 text.plan{font-size:17px;font-weight:600}
-.bytes{font-weight:400} .less{font-weight:700}
+.bytes{font-weight:400} .less{font-weight:700} .turned{font-size:13px;font-weight:400}
 text.mark{text-anchor:end;font-size:11px} text.step{text-anchor:middle;font-size:11px}
 text.remark{font-weight:600} text.saving{text-anchor:middle;font-weight:600;font-size:20px}
 .middle{text-anchor:middle} .right{text-anchor:end}

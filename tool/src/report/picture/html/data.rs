@@ -105,7 +105,7 @@ fn plan(scene: &Scene<'_>) -> Value {
 
 fn buffer(buffer: &BufferPicture<'_>) -> Value {
     let peaks: Vec<_> = buffer.peaks.iter().map(|peak| [peak.start, peak.end]).collect();
-    json!({"id": buffer.id, "name": buffer.name, "chunks": buffer.chunks, "size": buffer.size(),
+    json!({"id": buffer.id, "name": buffer.name, "chunks": buffer.chunks, "turned": buffer.turned, "size": buffer.size(),
         "bound": buffer.lower_bound, "live": buffer.live, "peaks": peaks})
 }
 

@@ -1,6 +1,7 @@
 //! Rectangles over time and curves of a plan, in steps and bytes, not pixels.
 
 mod blocks;
+mod turned;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -29,6 +30,8 @@ pub struct BufferPicture<'a> {
     pub name: &'a str,
     /// Bytes of each chunk.
     pub chunks: &'a [Bytes],
+    /// By chunk: whether its map is upside down, with the end of the chunk at the bottom.
+    pub turned: Vec<bool>,
     pub lower_bound: Bytes,
     /// True if no plan with the same live ranges is smaller.
     pub is_optimal: bool,
@@ -79,10 +82,11 @@ impl<'a> Scene<'a> {
         let ids = (0..).zip(&view.snapshot.buffers);
         let chosen = ids.filter(|(_, info)| buffer.is_none_or(|name| info.name == name));
         let buffers = chosen.map(|(id, _)| BufferPicture::of(view, id, steps)).filter(|buffer| buffer.size() > 0);
-        let buffers: Vec<BufferPicture<'a>> = buffers.collect();
+        let mut buffers: Vec<BufferPicture<'a>> = buffers.collect();
         let mut spans = blocks::spans(view);
         let shown: HashSet<BufferIndex> = buffers.iter().map(|buffer| buffer.id).collect();
         spans.retain(|span| shown.contains(&span.buffer));
+        buffers.iter_mut().for_each(|buffer| buffer.turned = turned::chunks(buffer, &spans));
         Self { label: view.label, steps, buffers, spans }
     }
 
@@ -95,6 +99,11 @@ impl<'a> Scene<'a> {
     pub fn tensors(&self) -> usize {
         let tensors: HashSet<TensorId> = self.spans.iter().filter(|it| it.size > 0).map(|it| it.tensor).collect();
         tensors.len()
+    }
+
+    /// Returns whether any of its maps is upside down.
+    pub fn is_turned(&self) -> bool {
+        self.buffers.iter().any(|buffer| buffer.turned.contains(&true))
     }
 
     /// Describes how far the plan is from its lower bound.
@@ -121,6 +130,7 @@ impl<'a> BufferPicture<'a> {
             id,
             name: &view.snapshot.buffers[id as usize].name,
             chunks: &buffer.placement.chunks,
+            turned: Vec::new(),
             lower_bound: buffer.lower_bound,
             is_optimal: buffer.is_optimal(),
             // Inactive nodes can raise the lower bound above the live bytes.
@@ -132,5 +142,15 @@ impl<'a> BufferPicture<'a> {
     /// Returns the bytes of all chunks.
     pub fn size(&self) -> Bytes {
         self.chunks.iter().sum()
+    }
+
+    /// Returns the bytes below a rectangle in the map of its chunk.
+    pub fn below(&self, span: &Span) -> Bytes {
+        let chunk = span.chunk as usize;
+        let end = span.offset.saturating_add(span.size);
+        match self.chunks.get(chunk) {
+            Some(bytes) if self.turned.get(chunk) == Some(&true) => bytes.saturating_sub(end),
+            _ => span.offset,
+        }
     }
 }

@@ -61,7 +61,8 @@ pub fn draw(pen: &mut Pen, panel: &Panel<'_>, row: &Row, tensors: &[TensorInfo],
 
 impl<'a> Map<'a> {
     fn area(&self, span: &Span) -> Area {
-        self.panel.area(self.row, [span.start, span.end], [span.offset, span.offset + span.size])
+        let below = self.panel.buffer(span.buffer).map_or(span.offset, |buffer| buffer.below(span));
+        self.panel.area(self.row, [span.start, span.end], [below, below + span.size])
     }
 
     /// Returns whether a rectangle is visible at the first peak.

@@ -91,7 +91,9 @@ fn heading(pen: &mut Pen, panel: &Panel<'_>, first: Option<&Scene<'_>>, y: f64) 
     });
     let (x, label) = (Px(panel.left), escaped(&shortened(scene.label, 24)));
     let bytes = part("bytes", &short(size));
-    pen.line(format_args!("<text class=\"plan\" x=\"{x}\" y=\"{}\">{label}{bytes}{compared}</text>", Px(y)));
+    // Offset 0 is then at the green line.
+    let turned = if scene.is_turned() { part("turned", "upside down") } else { String::new() };
+    pen.line(format_args!("<text class=\"plan\" x=\"{x}\" y=\"{}\">{label}{bytes}{compared}{turned}</text>", Px(y)));
     pen.text("note", panel.left, y + 18.0, &scene.distance_from_bound());
 }
 

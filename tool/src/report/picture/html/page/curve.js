@@ -6,8 +6,8 @@ const MIN_BLOCK = 14;
 Object.assign(Painter.prototype, {
   ticks(view, map) {
     const { frame } = this;
-    const from = Math.max(frame.offset(view, map, frame.top + frame.height), 0);
-    const to = Math.min(frame.offset(view, map, frame.top), map.bytes);
+    const from = Math.max(frame.bytesAt(view, map, frame.top + frame.height), 0);
+    const to = Math.min(frame.bytesAt(view, map, frame.top), map.bytes);
     const pixels = frame.y(view, map, from) - frame.y(view, map, to);
     return to >= from && pixels > 8 ? byteTicks(from, to, pixels / 48) : [];
   },
@@ -80,7 +80,7 @@ Object.assign(Painter.prototype, {
     }
     context.textAlign = "right";
     context.fillStyle = COLOURS.note;
-    context.fillText(graph.bands.every((band) => /^\d+$/.test(band.name)) ? "layer" : "block", frame.left - 6, top + high - 3.5);
+    context.fillText(bandWord(graph), frame.left - 6, top + high - 3.5);
   },
 });
 

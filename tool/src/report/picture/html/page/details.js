@@ -93,7 +93,7 @@ function showDetails(id, graph = state.graph) {
   fact("bytes", `${formatBytes(graph.bytes(id))} (${formatNumber(graph.bytes(id))})`);
   if (graph.origin(id)) fact("of", graph.origin(id));
   if (graph.root(id) !== id) fact("view of", link(graph, graph.root(id)));
-  if (graph.step(id) >= 0 && bandAt(graph, graph.step(id))) fact("block", bandAt(graph, graph.step(id)).name);
+  if (blockName(graph, id)) fact(bandWord(graph), blockName(graph, id));
   fact("defined", defOf(graph, id));
   fact("last use", lastUseOf(graph, id));
   if (retentionOf(graph, id)) fact("retained", retentionOf(graph, id));
@@ -115,28 +115,32 @@ function lists(graph, id) {
   return made;
 }
 
-// Without a selection: the largest tensors at the peak, or at the pinned step, of the last plan, which is that of lastuse.
+// Tensors that are listed of one buffer, and of each of several.
+const LISTED = 12, LISTED_OF_EACH = 6;
+
+// Without a selection: the largest tensors at the peak, or at the pinned step, of each plan that is shown.
 function overview() {
-  const { graph } = state;
-  const plan = activePlan();
-  const made = [];
-  for (const buffer of plan.buffers) {
-    const { step, isPeak } = listedStep(plan, buffer);
-    const live = plan.liveAt(buffer, step);
-    if (!live.length) continue;
-    const name = plan.buffers.length > 1 ? ` of ${buffer.name}` : "";
-    const entries = live.slice(0, 12).map((span) => {
-      const [bytes, share] = [plan.size_[span], formatShare(plan.size_[span], buffer.live[step])];
-      return ["", plan.tensor[span], `${formatBytes(bytes)}, ${share}`];
-    });
-    made.push(node("h2", {}, isPeak ? `At the peak${name}, step ${step}` : `At step ${step}${name}`));
-    const kept = buffer.live[step] - live.reduce((sum, span) => sum + plan.size_[span], 0);
-    const free = kept > 0 ? `, ${formatBytes(kept)} of them reserved for a result` : "";
-    made.push(node("p", { class: "note" }, `${plan.label}: ${formatBytes(buffer.live[step])} in ${live.length} tensors${free}`));
-    made.push(...list("Largest", "largest", graph, entries));
-  }
+  const parts = shownPlans().flatMap((plan) => plan.buffers.map((buffer) => ({ plan, buffer })));
+  const filled = parts.filter(({ plan, buffer }) => plan.liveAt(buffer, listedStep(plan, buffer).step).length);
+  const made = filled.flatMap(({ plan, buffer }) => peakOf(plan, buffer, filled.length > 1 ? LISTED_OF_EACH : LISTED));
   made.push(node("p", {}, button("All of them, as a table (t)", () => showTable("peak"), { class: "link" })));
   if (state.comparison) made.push(...comparisonSummary(state.comparison));
   made.push(node("p", { class: "note" }, node("br"), "Click a tensor to see its sources and uses."));
   return made;
+}
+
+// What is live in a buffer at its peak, or at the pinned step.
+function peakOf(plan, buffer, most) {
+  const { step, isPeak } = listedStep(plan, buffer);
+  const live = plan.liveAt(buffer, step);
+  const name = plan.buffers.length > 1 ? ` of ${buffer.name}` : "";
+  const entries = live.slice(0, most).map((span) => {
+    const [bytes, share] = [plan.size_[span], formatShare(plan.size_[span], buffer.live[step])];
+    return ["", plan.tensor[span], `${formatBytes(bytes)}, ${share}`];
+  });
+  const kept = buffer.live[step] - live.reduce((sum, span) => sum + plan.size_[span], 0);
+  const free = kept > 0 ? `, ${formatBytes(kept)} of them reserved for a result` : "";
+  const total = `${formatBytes(buffer.live[step])} in ${live.length} tensors${free}`;
+  return [node("h2", {}, isPeak ? `${planName(plan)} at the peak${name}, step ${step}` : `${planName(plan)} at step ${step}${name}`),
+    node("p", { class: "note" }, total), ...list("Largest", "largest", plan.graph, entries, live.length)];
 }

@@ -19,6 +19,13 @@ function nameWithOrigin(graph, id) {
   return origin ? `${graph.name(id)} of ${origin}` : graph.name(id);
 }
 
+// What computes a tensor, its shape, and its layer if names tell one.
+function factsOf(graph, id) {
+  const block = blockName(graph, id);
+  const op = graph.op(id) === "NONE" ? KINDS[graph.kind(id)].name : graph.op(id);
+  return [op, graph.shape(id), ...(block ? [`${bandWord(graph)} ${block}`] : [])].join(", ");
+}
+
 // A tensor that leads to its details.
 function link(graph, id) {
   return button(nameWithOrigin(graph, id), () => chooseIn(graph, id), { class: "link" });
@@ -37,13 +44,14 @@ function swatch(colour) {
   return made;
 }
 
-function list(title, name, graph, entries) {
+// A list of tensors, which may be the first of more.
+function list(title, name, graph, entries, all = entries.length) {
   if (!entries.length) return name === "sharers" ? [] : [node("h3", {}, `${title}: none`)];
   const item = ([before, id, after]) => {
     const note = (text) => (text ? [node("span", { class: "note" }, text)] : []);
-    return node("li", {}, ...note(before), link(graph, id), ...note(after));
+    return node("li", {}, ...note(before), link(graph, id), ...note(after), node("span", { class: "facts note" }, factsOf(graph, id)));
   };
-  const count = entries.length > 1 ? ` (${entries.length})` : "";
+  const count = all > entries.length ? ` (${entries.length} of ${all})` : all > 1 ? ` (${all})` : "";
   return [node("h3", {}, title + count), node("ul", { class: name }, ...entries.map(item))];
 }
 

@@ -71,12 +71,13 @@ class Frame {
   screen(view, part) { return this.top + ((part - view.y0) / (view.y1 - view.y0)) * this.height; }
   part(view, y) { return view.y0 + ((y - this.top) / this.height) * (view.y1 - view.y0); }
 
-  // The position of an offset in a map; offset 0 is at its bottom.
+  // The position of a number of bytes above the bottom of a map.
   y(view, map, bytes) {
     return this.screen(view, map.bottom - (bytes / (map.bytes || 1)) * (map.bottom - map.top));
   }
 
-  offset(view, map, y) {
+  // The other way round.
+  bytesAt(view, map, y) {
     return ((map.bottom - this.part(view, y)) / (map.bottom - map.top)) * map.bytes;
   }
 }

@@ -108,6 +108,7 @@ const KEYS = {
   t: () => showTable("peak"),
   c: () => showTable("comparison"),
   o: changeCallOuts,
+  s: () => (element("layout").hidden ? null : changeLayout()),
   l: copyLink,
   g: () => (element("graphs").hidden ? null : element("graph-filter").focus()),
   "?": () => { element("keys").open = !element("keys").open; },

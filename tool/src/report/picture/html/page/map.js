@@ -209,7 +209,7 @@ Object.assign(Painter.prototype, {
   arrow(view, from, to, dash) {
     if (from < 0 || to < 0 || from === to) return;
     const { context, plan, frame } = this;
-    const y = (span) => frame.y(view, this.mapOf[span], plan.offset[span] + plan.size_[span] / 2);
+    const y = (span) => frame.y(view, this.mapOf[span], plan.below[span] + plan.size_[span] / 2);
     const start = Math.min(frame.x(view, plan.visibleUntil[from]), frame.x(view, plan.start[to]));
     const [x0, y0, x1, y1] = [start, y(from), frame.x(view, plan.start[to]), y(to)];
     const bend = Math.max(Math.min(Math.abs(x1 - x0) / 2, 60), 14);

@@ -101,6 +101,11 @@ class Plan {
     this.sharing = ways.map((way) => way % RETAINED);
     // By rectangle: 1 if the tensor is retained, and this plan keeps it as long.
     this.retained = ways.map((way) => (way >= RETAINED ? 1 : 0));
+    // By rectangle: the bytes below it in its map, whose bottom is the end of the chunk where the map is turned over.
+    this.below = this.offset.map((offset, span) => {
+      const { chunks, turned } = this.buffers.find((buffer) => buffer.id === this.buffer[span]);
+      return turned[this.chunk[span]] ? chunks[this.chunk[span]] - offset - this.size_[span] : offset;
+    });
     this.spansOf = new Map();
     this.blocks = new Map();
     for (let span = 0; span < count; span += 1) {
@@ -131,6 +136,11 @@ class Plan {
     const mates = this.blocks.get(`${this.buffer[span]} ${this.block[span]}`) || [];
     const touches = (mate) => this.offset[mate] < high && this.offset[mate] + this.size_[mate] > low;
     return mates.filter((mate) => mate !== span && touches(mate));
+  }
+
+  // Whether a map of it is upside down.
+  isTurned() {
+    return this.buffers.some((buffer) => buffer.turned.includes(true));
   }
 
   // The buffer that takes the most.
@@ -203,6 +213,16 @@ function bandsOf(graph) {
   // Nodes without a block belong to the one before them.
   bands.slice(0, -1).forEach((band, index) => { band.end = bands[index + 1].start; });
   return bands;
+}
+
+// What the blocks are called.
+function bandWord(graph) {
+  return graph.bands.every((band) => /^\d+$/.test(band.name)) ? "layer" : "block";
+}
+
+// The name of the block of a tensor; empty if names tell none.
+function blockName(graph, id) {
+  return graph.step(id) < 0 ? "" : bandAt(graph, graph.step(id))?.name || "";
 }
 
 // The block at a step; null before the first and after the last.

@@ -108,9 +108,9 @@ class Painter {
     const start = plan.start[span];
     if (plan.end[span] <= view.x0 || start >= view.x1) return null;
     const map = this.mapOf[span];
-    const bottom = frame.y(view, map, plan.offset[span]);
+    const bottom = frame.y(view, map, plan.below[span]);
     if (bottom < frame.top) return null;
-    const top = frame.y(view, map, plan.offset[span] + plan.size_[span]);
+    const top = frame.y(view, map, plan.below[span] + plan.size_[span]);
     if (top > frame.top + frame.height) return null;
     const left = frame.x(view, start);
     return { left, top, width: frame.x(view, until) - left, height: bottom - top };

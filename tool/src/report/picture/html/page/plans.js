@@ -71,6 +71,9 @@ function fitCanvases() {
   for (const painter of state.painters) painter.resize(size);
 }
 
+// Why a map is upside down.
+const TURNED = "Offset 0 is at the green line, so that what lives long is at the bottom in both maps";
+
 function section(plan) {
   const { frame } = state;
   const first = planToCompareWith(plan);
@@ -80,6 +83,7 @@ function section(plan) {
     const change = formatChange(first.size, plan.size);
     heading.append(node("span", { class: plan.size < first.size ? "less" : "bytes" }, change));
   }
+  if (plan.isTurned()) heading.append(node("span", { class: "turned note", title: TURNED }, "upside down"));
   const bar = node("i");
   bar.style.width = `${(plan.size / largest) * 100}%`;
   const canvas = node("canvas", { tabindex: "0", role: "application", "aria-roledescription": "map of memory over time", "aria-label": ariaLabel(plan) });

@@ -113,7 +113,7 @@ function reveal(id) {
     frame.fit(...painter.size);
     const map = frame.mapAt.get(`${plan.buffer[span]} ${plan.chunk[span]}`);
     const part = (bytes) => map.bottom - (bytes / (map.bytes || 1)) * (map.bottom - map.top);
-    const [low, high] = [plan.offset[span], plan.offset[span] + plan.size_[span]];
+    const [low, high] = [plan.below[span], plan.below[span] + plan.size_[span]];
     return [plan.start[span], plan.end[span], part(high), part(low)];
   });
   if (!places.length) return;

@@ -144,12 +144,8 @@ function peakColumns(graph, plans, hasBuffers) {
     step("defined", (id) => graph.time(id)),
     step("last use", (id) => (graph.has(id, OUTPUT) ? graph.steps : graph.lastUse(id))),
     ...(hasBuffers ? [{ title: "buffer", text: (row) => row.buffer, value: (row) => row.buffer }] : []),
-    ...(graph.bands.length ? [{ title: "block", text: (row) => blockName(graph, row.id), value: (row) => Number(blockName(graph, row.id)) || blockName(graph, row.id) }] : []),
+    ...(graph.bands.length ? [{ title: bandWord(graph), text: (row) => blockName(graph, row.id), value: (row) => Number(blockName(graph, row.id)) || blockName(graph, row.id) }] : []),
   ];
-}
-
-function blockName(graph, id) {
-  return graph.step(id) < 0 ? "" : bandAt(graph, graph.step(id))?.name || "";
 }
 
 // A line for each plan and buffer: the live bytes, and how they compare.
