@@ -1,8 +1,17 @@
 // lastuse: a drop-in replacement for ggml's graph memory allocator.
 //
 // A program that links or preloads lastuse does not need this header: the functions of ggml-alloc.h keep their
-// declarations and their meaning, and lastuse plans the graphs. This header adds functions for these topics, each with
-// an example in docs/examples; docs/api.md lists them all.
+// declarations and their meaning, and lastuse plans the graphs. To link it, name lastuse before ggml (docs/linking.md):
+//
+//   cc app.c -llastuse -lggml -lggml-base
+//
+// To see whether it is in use, and what it has done:
+//
+//   if (!lastuse_enabled()) puts(lastuse_last_error());
+//   struct lastuse_stats stats = { .struct_size = sizeof(stats) };
+//   lastuse_stats_report(&stats);
+//
+// This header adds functions for these topics, each with an example in docs/examples; docs/api.md lists them all.
 //
 //   topic                                                   guide                   examples
 //   is lastuse in use, and what it has done                 docs/api.md             docs/examples/process.c
@@ -25,13 +34,13 @@
 // - Errors: functions return false, NULL or 0 and change nothing; lastuse_last_error has the reason, and mostly
 //   ggml's log too. No exception reaches the caller: a defect of lastuse ends in ggml's abort, with a message.
 // - An argument that is NULL, and a struct_size that is not set, end in ggml's abort, with the name of the argument.
-// - Where lastuse_enabled() is false, settings and functions of allocators have no effect; the others work.
-// - Any thread may call any function. Objects, with all that they refer to, are for one thread at a time.
+// - If lastuse_enabled() is false, settings and functions of allocators have no effect; the others work.
+// - Any thread may call any function, but only one thread at a time may use an object and what it refers to.
 // - Callbacks of the program may call any function, but not with an object that the running call changes: such a call
 //   fails, with the reason in lastuse_last_error.
 // - Pointers lead to live objects: created and not yet freed. Strings end in NUL, and lists have the stated lengths.
 //   Anything else is undefined behaviour.
-// - Arguments are not kept after the call. What a _new function returns, the caller frees with the _free function.
+// - Arguments are not kept after the call. Free what a _new function returns with the matching _free function.
 // - Structs: the caller sets struct_size to sizeof the struct, zeroes the rest, and sets what it needs; zeros are
 //   the defaults. Later versions may add fields at the end. The sizes of earlier and of later versions work too.
 // - Sizes are in bytes.
@@ -59,8 +68,10 @@ struct ggml_backend_buffer_type; // ggml-backend.h
 
 // ggml_set_output(t, dst) calls lastuse_tensor_set_output; ggml_set_output(t) calls ggml's function, which flags t as
 // an output. The order of the headers does not matter. In C++ the first is an overload, so that &ggml_set_output needs
-// a type to be the address of ggml's function: void (*)(struct ggml_tensor *).
-#ifdef __cplusplus
+// a type to be the address of ggml's function: void (*)(struct ggml_tensor *). Define LASTUSE_NO_GGML_NAMES before you include
+// this header to leave ggml's name alone.
+#ifdef LASTUSE_NO_GGML_NAMES
+#elif defined(__cplusplus)
 extern "C" struct ggml_tensor * lastuse_tensor_set_output(struct ggml_tensor * t, struct ggml_tensor * dst);
 extern "C++" inline struct ggml_tensor * ggml_set_output(struct ggml_tensor * t, struct ggml_tensor * dst) {
   return lastuse_tensor_set_output(t, dst);
@@ -507,7 +518,7 @@ bool lastuse_stats_report(struct lastuse_stats *report);
 
 // Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators
 // created from now on, those of schedulers included: "rules" (which memory tensors may share), "effort" (how long to
-// search for smaller plans), "reorder", "budget", "on_demand", "verify" (checks); for all: "recycle" (buffers of freed
+// search for smaller plans), "reorder", "budget", "on_demand", "arena" (memory that schedulers share), "verify" (checks); for all: "recycle" (buffers of freed
 // allocators), "retain" (names of tensors that stay readable), "capture" (a folder for planned graphs), "dump" and
 // "dump_dir" (names of tensors for lastuse_graph_dump, and its folder), "accounting" (a file for what devices held). See
 // docs/settings.md for values. NULL and "" are the default. Strings are copied. Returns false and changes nothing if name
@@ -630,7 +641,7 @@ bool lastuse_graph_measure(struct ggml_cgraph *const *graphs,
 struct ggml_context *lastuse_context_new(enum lastuse_context_kind kind, const struct lastuse_context_params *params);
 
 // Allocates all tensors without memory of an immediate context with a buffer type; views get the memory of their
-// roots. Called before data is set, and before a graph is passed to ggml_backend_sched; a ggml_gallocr realizes the
+// roots. Call it before data is set, and before a graph is passed to ggml_backend_sched; a ggml_gallocr realizes the
 // contexts that its graphs read by itself. Returns true, at once, if there is nothing to do. Returns false if there is
 // not enough memory, where tensors that got some keep it and the next call continues; for a deferred context; and, if
 // debug builds do not abort, for one that is NULL, freed or not lastuse's.
@@ -674,14 +685,14 @@ struct ggml_tensor *ggml_dependency(struct ggml_context *ctx, struct ggml_tensor
 // that lies there, flagged as an output: t itself, whose operation then writes there; or, if t is a view or the device of the
 // buffer cannot compute it, a new tensor in ctx that copies t there, for ggml_build_forward_expand.
 //
-// Called once for a tensor, before its graph is reserved or allocated. talloc, from ggml_tallocr_new, hands out the bytes in
+// Call it once for a tensor, before its graph is reserved or allocated. talloc, from ggml_tallocr_new, hands out the bytes in
 // the order of calls. Returns NULL in the cases that docs/dedicated.md lists; ctx may then have a tensor that nothing uses.
 struct ggml_tensor *lastuse_tensor_dedicate(struct ggml_context *ctx,
                                             struct ggml_tensor *t,
                                             struct ggml_tallocr *talloc);
 
 // Removes copies from a graph: operations write their results where ggml_cpy, ggml_cont, ggml_dup and ggml_concat
-// would copy them. Returns true if any was removed. Results are the same to the last bit. Called when the graph is
+// would copy them. Returns true if any was removed. Results are the same to the last bit. Call it when the graph is
 // complete and tensors outside of the compute buffer have memory, before lastuse_graph_reorder and before the graph is
 // reserved, allocated or run. params and report may be NULL. See docs/copies.md.
 bool lastuse_graph_remove_copies(struct ggml_cgraph *graph,
@@ -691,7 +702,7 @@ bool lastuse_graph_remove_copies(struct ggml_cgraph *graph,
 // Reorders the nodes of a graph so that fewer bytes are live at its peak. Returns true if the order was changed.
 // Results are the same to the last bit on backends that run node by node; the last node stays the last.
 //
-// Called when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
+// Call it when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
 // allocated or run. params and report may be NULL. Returns false if no better order was found, which report also
 // describes, if sizes overflow, and if lastuse is not enabled. See docs/planning.md.
 bool lastuse_graph_reorder(struct ggml_cgraph *graph,
@@ -702,7 +713,7 @@ bool lastuse_graph_reorder(struct ggml_cgraph *graph,
 // in the forward pass, and computed again before the backward pass uses them. Results are the same to the last bit on
 // backends that run node by node. Returns true if the graph fits the budget.
 //
-// Called when the graph is complete, steps of the optimizer included, and tensors outside of the compute buffer have
+// Call it when the graph is complete, steps of the optimizer included, and tensors outside of the compute buffer have
 // memory; before it is reserved, allocated or run. Copies are new tensors in ctx; graph and ctx need room for them.
 // report may be NULL. Returns false and changes nothing if no graph was found that fits (report->size_after then has
 // the smallest budget that can be met), and in the other cases that docs/recomputation.md lists.
@@ -714,7 +725,7 @@ bool lastuse_graph_recompute(struct ggml_context *ctx,
 // Changes a graph so that its compute buffer fits a budget: intermediates that are large at the peak are computed in
 // tiles, one tile live at a time. On a CPU, results are the same to the last bit. Returns true if the graph fits.
 //
-// Called when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
+// Call it when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
 // allocated or run. Tiles are new tensors in ctx; graph and ctx need room for them. report may be NULL. Returns false
 // and changes nothing if no graph was found that fits (report->size_after then has the smallest budget that can be
 // met), and in the other cases that docs/tiling.md lists.
@@ -727,7 +738,7 @@ bool lastuse_graph_tile(struct ggml_context *ctx,
 // galloc or another allocator, or with sched, after this call. galloc then retains inputs and results that no node reads; and,
 // until a step has run, what it reads of earlier ones. For sched, these are flagged as outputs until lastuse_steps_free.
 //
-// Called when the graph is complete. The caller frees the result with lastuse_steps_free, before the graph, the backend or
+// Call it when the graph is complete. Free the result with lastuse_steps_free, before the graph, the backend or
 // scheduler, and galloc. Returns NULL, and retains nothing, in the cases that docs/steps.md lists.
 struct lastuse_steps *lastuse_steps_new(struct ggml_cgraph *graph,
                                         const struct lastuse_steps_params *params);
@@ -793,7 +804,7 @@ bool lastuse_offload_solve(struct lastuse_offload *offload);
 bool lastuse_offload_buffer_ids(const struct lastuse_offload *offload, int graph, int *node_ids, int *leaf_ids);
 
 // Applies an offload plan to a scheduler: assigns each node of a graph to the backend of its device, until
-// ggml_backend_sched_reset. Called after ggml_backend_sched_reset, with weights and caches in buffers of their
+// ggml_backend_sched_reset. Call it after ggml_backend_sched_reset, with weights and caches in buffers of their
 // devices, and before the graph is reserved or allocated; the compute buffers are then those of the offload plan.
 //
 // Returns false, with nothing assigned, if there is no such graph or nothing has been placed, if the scheduler has

@@ -254,6 +254,15 @@ pub fn variables() -> String {
     SETTINGS.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// Returns `true` for the words that mean off, in any case: off, 0, false, no.
+pub fn means_off(word: &str) -> bool {
+    is_one_of(word.trim(), &["off", "0", "false", "no"])
+}
+
+pub(crate) fn is_one_of(word: &str, known: &[&str]) -> bool {
+    known.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

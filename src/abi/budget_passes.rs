@@ -125,7 +125,7 @@ sized_struct!(lastuse_recompute_report);
 /// in the forward pass, and computed again before the backward pass uses them. Results are the same to the last bit on
 /// backends that run node by node. Returns true if the graph fits the budget.
 ///
-/// Called when the graph is complete, steps of the optimizer included, and tensors outside of the compute buffer have
+/// Call it when the graph is complete, steps of the optimizer included, and tensors outside of the compute buffer have
 /// memory; before it is reserved, allocated or run. Copies are new tensors in ctx; graph and ctx need room for them.
 /// report may be NULL. Returns false and changes nothing if no graph was found that fits (report->size_after then has
 /// the smallest budget that can be met), and in the other cases that docs/recomputation.md lists.
@@ -232,7 +232,7 @@ sized_struct!(lastuse_tiling_report);
 /// Changes a graph so that its compute buffer fits a budget: intermediates that are large at the peak are computed in
 /// tiles, one tile live at a time. On a CPU, results are the same to the last bit. Returns true if the graph fits.
 ///
-/// Called when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
+/// Call it when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
 /// allocated or run. Tiles are new tensors in ctx; graph and ctx need room for them. report may be NULL. Returns false
 /// and changes nothing if no graph was found that fits (report->size_after then has the smallest budget that can be
 /// met), and in the other cases that docs/tiling.md lists.

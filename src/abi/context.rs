@@ -66,7 +66,7 @@ pub unsafe extern "C" fn lastuse_context_new(
 }
 
 /// Allocates all tensors without memory of an immediate context with a buffer type; views get the memory of their
-/// roots. Called before data is set, and before a graph is passed to ggml_backend_sched; a ggml_gallocr realizes the
+/// roots. Call it before data is set, and before a graph is passed to ggml_backend_sched; a ggml_gallocr realizes the
 /// contexts that its graphs read by itself. Returns true, at once, if there is nothing to do. Returns false if there is
 /// not enough memory, where tensors that got some keep it and the next call continues; for a deferred context; and, if
 /// debug builds do not abort, for one that is NULL, freed or not lastuse's.

@@ -154,7 +154,7 @@ pub unsafe extern "C" fn lastuse_offload_buffer_ids(
 }
 
 /// Applies an offload plan to a scheduler: assigns each node of a graph to the backend of its device, until
-/// ggml_backend_sched_reset. Called after ggml_backend_sched_reset, with weights and caches in buffers of their
+/// ggml_backend_sched_reset. Call it after ggml_backend_sched_reset, with weights and caches in buffers of their
 /// devices, and before the graph is reserved or allocated; the compute buffers are then those of the offload plan.
 ///
 /// Returns false, with nothing assigned, if there is no such graph or nothing has been placed, if the scheduler has

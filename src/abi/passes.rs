@@ -62,7 +62,7 @@ pub struct lastuse_copies_report {
 sized_struct!(lastuse_copies_report);
 
 /// Removes copies from a graph: operations write their results where ggml_cpy, ggml_cont, ggml_dup and ggml_concat
-/// would copy them. Returns true if any was removed. Results are the same to the last bit. Called when the graph is
+/// would copy them. Returns true if any was removed. Results are the same to the last bit. Call it when the graph is
 /// complete and tensors outside of the compute buffer have memory, before lastuse_graph_reorder and before the graph is
 /// reserved, allocated or run. params and report may be NULL. See docs/copies.md.
 ///
@@ -154,7 +154,7 @@ sized_struct!(lastuse_reorder_report);
 /// Reorders the nodes of a graph so that fewer bytes are live at its peak. Returns true if the order was changed.
 /// Results are the same to the last bit on backends that run node by node; the last node stays the last.
 ///
-/// Called when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
+/// Call it when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
 /// allocated or run. params and report may be NULL. Returns false if no better order was found, which report also
 /// describes, if sizes overflow, and if lastuse is not enabled. See docs/planning.md.
 ///

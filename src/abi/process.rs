@@ -89,7 +89,7 @@ pub unsafe extern "C" fn lastuse_stats_report(report: *mut lastuse_stats) -> boo
 
 /// Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators
 /// created from now on, those of schedulers included: "rules" (which memory tensors may share), "effort" (how long to
-/// search for smaller plans), "reorder", "budget", "on_demand", "verify" (checks); for all: "recycle" (buffers of freed
+/// search for smaller plans), "reorder", "budget", "on_demand", "arena" (memory that schedulers share), "verify" (checks); for all: "recycle" (buffers of freed
 /// allocators), "retain" (names of tensors that stay readable), "capture" (a folder for planned graphs), "dump" and
 /// "dump_dir" (names of tensors for lastuse_graph_dump, and its folder), "accounting" (a file for what devices held). See
 /// docs/settings.md for values. NULL and "" are the default. Strings are copied. Returns false and changes nothing if name

@@ -86,7 +86,7 @@ sized_struct!(lastuse_step_report);
 /// galloc or another allocator, or with sched, after this call. galloc then retains inputs and results that no node reads; and,
 /// until a step has run, what it reads of earlier ones. For sched, these are flagged as outputs until lastuse_steps_free.
 ///
-/// Called when the graph is complete. The caller frees the result with lastuse_steps_free, before the graph, the backend or
+/// Call it when the graph is complete. Free the result with lastuse_steps_free, before the graph, the backend or
 /// scheduler, and galloc. Returns NULL, and retains nothing, in the cases that docs/steps.md lists.
 ///
 /// # Safety

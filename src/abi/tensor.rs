@@ -105,7 +105,7 @@ pub unsafe extern "C" fn ggml_dependency(
 /// that lies there, flagged as an output: t itself, whose operation then writes there; or, if t is a view or the device of the
 /// buffer cannot compute it, a new tensor in ctx that copies t there, for ggml_build_forward_expand.
 ///
-/// Called once for a tensor, before its graph is reserved or allocated. talloc, from ggml_tallocr_new, hands out the bytes in
+/// Call it once for a tensor, before its graph is reserved or allocated. talloc, from ggml_tallocr_new, hands out the bytes in
 /// the order of calls. Returns NULL in the cases that docs/dedicated.md lists; ctx may then have a tensor that nothing uses.
 ///
 /// # Safety

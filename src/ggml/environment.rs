@@ -5,7 +5,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
-use crate::settings::Key;
+use crate::settings::{Key, is_one_of, means_off};
 
 /// Returns a copy of the value of a variable, if it is set.
 ///
@@ -70,15 +70,6 @@ impl FromStr for Switch {
             _ => Err(UnknownSwitch(text.to_owned())),
         }
     }
-}
-
-/// Returns `true` for the words that mean off, in any case: off, 0, false, no.
-pub fn means_off(word: &str) -> bool {
-    is_one_of(word.trim(), &["off", "0", "false", "no"])
-}
-
-fn is_one_of(word: &str, known: &[&str]) -> bool {
-    known.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
 #[cfg(test)]

@@ -13,11 +13,12 @@ use std::str::FromStr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::ggml::bindings::ggml_log_callback;
-use crate::ggml::environment::{means_off, text_of};
+use crate::ggml::environment::text_of;
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::linking::loaded::Object;
 use crate::ggml::linking::owner::defines_ggml;
 use crate::settings::Key;
+use crate::settings::means_off;
 
 /// The level of a message, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -90,7 +90,7 @@ enum Command {
 /// Runs the command that the arguments of the process name. Returns the exit code of the process.
 pub fn run() -> ExitCode {
     let result = match usage::parse::<Arguments>().command {
-        Command::Run(arguments) => run::run(&arguments),
+        Command::Run(arguments) => run::run(arguments),
         Command::Enable(arguments) => service::enable(&arguments),
         Command::Disable(arguments) => service::disable(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),

@@ -157,7 +157,7 @@ pub struct TilingOptions {
 
     /// The work limit of --tile, in nodes looked at: a million takes some tenths of a second.
     #[arg(long, value_name = "NODES", requires = "tile", default_value_t = TilingEffort::default().0)]
-    tiling_effort: u64,
+    tile_effort: u64,
 }
 
 impl TilingOptions {
@@ -179,7 +179,7 @@ impl TilingOptions {
         let Some(budget) = self.tile else { return Ok(None) };
         progress.set("searching for what to compute in tiles");
         let bytes = budget.of_plan(snapshot, buffers)?;
-        let effort = TilingEffort(self.tiling_effort);
+        let effort = TilingEffort(self.tile_effort);
         let limits = TilingLimits { budget: bytes, threads: self.tile_threads, effort };
         let mut tiled = snapshot.clone();
         let found = tiled.tile(buffers, limits, &mut |_| true).map_err(|error| error.to_string())?;

@@ -13,13 +13,13 @@ pub struct Settings {
           value_parser = ["plan", "memory"])]
     pub verify: Option<String>,
 
-    /// Run the nodes of graphs in an order with a lower peak, for programs that use graph allocators directly; schedulers keep
-    /// theirs.
+    /// Run the nodes of graphs in an order with a lower peak. Affects programs that use ggml_gallocr directly, such as
+    /// stable-diffusion.cpp; has no effect on llama.cpp and whisper.cpp, which use a scheduler.
     #[arg(long)]
     reorder: bool,
 
-    /// Compute tiling, so that the buffers of each graph allocator take at most this many bytes, for
-    /// programs that use graph allocators directly; schedulers keep theirs.
+    /// Compute large intermediates in tiles, so that the buffers of each graph allocator take at most this many bytes. Affects
+    /// programs that use ggml_gallocr directly, such as stable-diffusion.cpp; has no effect on llama.cpp and whisper.cpp.
     #[arg(long, value_name = "BYTES", value_parser = size_option)]
     budget: Option<Bytes>,
 
@@ -41,7 +41,7 @@ pub struct Settings {
           value_parser = ["caches", "compute", "all", "off"])]
     on_demand: Option<String>,
 
-    /// Have schedulers that take turns on one thread share compute buffers: "shared", the default, if results are read
+    /// Let schedulers that take turns on one thread share compute buffers: "shared", the default, if results are read
     /// before the next one runs; "shared,outputs" if not.
     #[arg(long, value_name = "WORDS", num_args = 0..=1, require_equals = true, default_missing_value = "shared",
           value_parser = ["shared", "shared,outputs", "off"])]

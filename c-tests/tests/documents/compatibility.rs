@@ -24,7 +24,7 @@ fn pinned() -> Vec<String> {
 #[test]
 fn programs_are_those_that_are_run() {
     let [page, hosts, packages] =
-        ["docs/compatibility.md", "docs/internals/hosts.md", "docs/packages.md"].map(super::page);
+        ["docs/compatibility.md", "docs/internals/hosts.md", "docs/internals/packages.md"].map(super::page);
     let linked = |name: &str| format!("({}#", name.trim_start_matches("docs/"));
     let tables = tables(&page);
     let table = tables.iter().find(|table| table[0][0] == "program").expect("the table of programs");

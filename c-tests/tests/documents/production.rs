@@ -9,7 +9,7 @@ use crate::support;
 
 /// Returns the variables of the unit that the page shows.
 fn variables(page: &Page) -> Vec<(&str, &str)> {
-    let unit = page.text.split("[Service]\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a unit");
+    let unit = page.text.split("```ini\n[Service]\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a unit");
     let assignments = unit.lines().filter_map(|line| line.strip_prefix("Environment="));
     assignments.map(|assignment| assignment.split_once('=').expect("NAME=VALUE")).collect()
 }

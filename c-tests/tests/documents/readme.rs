@@ -14,7 +14,7 @@ const CASES: [Case; 7] = [
     ("Stable Diffusion", "docs/worth.md", 547_394_144.0, 144_105_536.0),
     ("the same: VAE decoder", "docs/worth.md", 436_273_216.0, 177_864_768.0),
     ("training", "docs/recomputation.md", 909_119_584.0, 61_870_176.0),
-    ("nothing but", "docs/worth.md", 305_156_096.0, 271_056_896.0),
+    ("better planning alone", "docs/worth.md", 305_156_096.0, 271_056_896.0),
 ];
 
 /// Formats a row's numbers.

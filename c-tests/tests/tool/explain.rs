@@ -95,7 +95,7 @@ Buffer 0, CPU: 9.38 KiB (9600 bytes); ggml-alloc needs 9.41 KiB (9632 bytes), 0.
       without it the peak would be 6.28 KiB at step 1, MUL_MAT \"values\"
     This is inherent: 9.38 KiB (9600 bytes), 100.0 % of the peak, are live when step 2, GLU \"product\" runs, in every order \
 of the nodes
-      9.38 KiB for its sources and its result: no order and no placement takes less
+      9.38 KiB for its sources and its result: with these sharing rules, no order and no placement takes less
 
   No memory is reused in place.
 

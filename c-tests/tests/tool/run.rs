@@ -67,6 +67,11 @@ fn bytes_of(report: &Value) -> u64 {
 fn program_keeps_its_results_and_its_memory_is_reported() {
     let with = run(&before_model(&["run", "--json"], &[]));
     let without = run(&before_model(&["run", "--off", "--json"], &[]));
+    let mut handed_back = command(&before_model(&["run", "--json"], &[]));
+    let handed_back = handed_back.env("LASTUSE", "Off").output().expect("the tool starts");
+    assert_eq!(value(&stdout(&handed_back), "allocator"), "ggml", "{}", stderr(&handed_back));
+    assert_eq!(json(&handed_back)["server"], "ggml-alloc");
+    assert!(stderr(&handed_back).contains("LASTUSE=off is set"), "{}", stderr(&handed_back));
     let alone = run(&before_model(&["run", "--json", "--library", "/nonexistent"], &[]));
     assert_eq!(alone.status.code(), Some(FAILED), "{}", stderr(&alone));
     assert_eq!(

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
-use crate::ggml::environment::{Switch, is_path, means_off, value_of};
+use crate::ggml::environment::{Switch, is_path, value_of};
 use crate::ggml::live::lock::{Lock, Locked};
 use crate::ggml::live::recycled::{Limit, set_limit};
 use crate::ggml::log::log_error;
@@ -19,6 +19,7 @@ use crate::ggml::version::SIGNATURE;
 use crate::graph::{NamePattern, RuleSetting};
 use crate::placement::{Bytes, Effort};
 use crate::report::sizes::parse_size;
+use crate::settings::means_off;
 use crate::settings::{Key, SETTINGS, Setting, find};
 
 /// The settings of a new allocator.

@@ -108,7 +108,7 @@ fn write_inherent(out: &mut String, inherent: &Inherent, bytes: Bytes) -> fmt::R
     if inherent.across > 0 {
         write!(out, ", {} for what is computed before it and read after it", fixed(inherent.across))?;
     }
-    writeln!(out, ": no order and no placement takes less")
+    writeln!(out, ": with these sharing rules, no order and no placement takes less")
 }
 
 /// Formats a part in percent, with one digit.

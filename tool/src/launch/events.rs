@@ -107,7 +107,7 @@ impl Events {
             return "the program created a ggml allocator, but planned no graph".to_owned();
         }
         "the program never used a ggml allocator: it does not use ggml, or one of its libraries links ggml statically, or it \
-         clears its environment"
+         clears its environment; \"lastuse reach FILE\" tells which"
             .to_owned()
     }
 

@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use accounting::{Accountings, Form, Written};
 use files::{Captures, Dumps};
 use lastuse::report::explain::Explanation;
-use lastuse::settings::variables;
+use lastuse::settings::{means_off, variables};
 use report::Ended;
 
 use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
@@ -47,17 +47,16 @@ executable, 127 there is no such program.";
 /// (libggml-base.so), such as those of llama.cpp, and with scripts that start one. Put options of lastuse before the
 /// program; everything after it is passed on.
 ///
-/// When the program exits, the standard error has its time and its peak resident memory, and a table of what each device held
-/// when it held the most: weights, caches (kv), compute buffers, other buffers, and rounding; below it, how much of the host's was
-/// resident, and what the device would have held with ggml-alloc.
+/// When the program exits, lastuse prints its time, its peak resident memory and a table to standard error: what each device held
+/// at its peak, as weights, caches (kv), compute buffers, other buffers and rounding. Below the table it says how much of the
+/// host's memory was resident, and what the device would have held with ggml-alloc.
 ///
-/// With --report a second table has a line for each buffer of each allocator: its size, the lower bound, the size with
-/// ggml-alloc, the part that is saved, the number of plans, and the microseconds that planning took. Lines follow with the graphs
-/// that each allocator has planned.
+/// --report adds a table with a line for each buffer of each allocator: its size, the lower bound, the size with ggml-alloc, the
+/// saving, the number of plans, and the microseconds that planning took; and the graphs that each allocator has planned.
 ///
-/// With --accounting two more tables have these to the byte, with the memory that the device reported as free, and each
-/// buffer. The file that --accounting names gets a page with pictures of the graphs and all tensors, or, by its ending, the
-/// tensors alone: .json or .txt.
+/// --accounting adds two tables with exact bytes: the devices, with the memory that each reported as free, and every buffer. If it
+/// names a file, that becomes a page with pictures of the graphs and all tensors, or, by its ending (.json, .txt), a list of the
+/// tensors.
 #[derive(clap::Args)]
 #[command(after_help = format!("{EXAMPLES}\n\nEnvironment:\n{}\n\n{EXIT_CODES}", variables()))]
 pub struct Arguments {
@@ -100,11 +99,11 @@ pub struct Arguments {
     #[arg(long)]
     bytes: bool,
 
-    /// Print JSON as the last line of the standard output, after those of the program, instead of the table.
+    /// Print JSON as the last line of standard output, after those of the program, instead of the table.
     #[arg(long)]
     json: bool,
 
-    /// Write the table to this file (*.txt), or JSON (*.json), instead of the standard error.
+    /// Write the table to this file (*.txt), or JSON (*.json), instead of standard error.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -117,8 +116,12 @@ pub struct Arguments {
 }
 
 /// Runs the program. Wrong options and unwritable files are reported before it starts.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    match run_program(arguments) {
+pub fn run(mut arguments: Arguments) -> Result<ExitCode, Failure> {
+    if !arguments.off && std::env::var_os("LASTUSE").is_some_and(|word| word.to_str().is_some_and(means_off)) {
+        print_notice("LASTUSE=off is set, so the program runs on ggml-alloc, as with --off");
+        arguments.off = true;
+    }
+    match run_program(&arguments) {
         Ok(code) => Ok(code),
         Err(not_started) => Err(Failure::with_code(not_started.code, not_started.message)),
     }

@@ -18,18 +18,18 @@ use crate::output::print;
 use crate::settings::Settings;
 use crate::usage::Failure;
 
-/// Have a service of systemd run with lastuse.
+/// Make a systemd service run with lastuse.
 ///
-/// Writes a drop-in of its unit that preloads the library and has the settings, and shows it first. Programs that the service
-/// starts get both, if it hands its environment on, as ollama does. "lastuse reach" tells whether a preloaded library is
-/// called. "lastuse disable" takes it back.
+/// Shows, then writes, a drop-in for its unit that preloads the library and passes the settings. Programs that the service starts
+/// inherit both if it passes its environment on. "lastuse reach" tells whether a program can be reached by preloading. "lastuse
+/// disable" undoes it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  sudo lastuse enable --now ollama                  from now on
-  sudo lastuse enable --arena --set LASTUSE_LOG=info ollama
-  lastuse enable --user --dry-run llama-server      show it only
-  lastuse enable --yes --root /mnt/image ollama     in an image
-  sudo lastuse disable --now ollama                 back to ggml's allocator
+  sudo lastuse enable --now llama-server                from now on
+  sudo lastuse enable --arena --set LASTUSE_LOG=info llama-server
+  lastuse enable --user --dry-run llama-server          show it only
+  lastuse enable --yes --root /mnt/image llama-server   in an image
+  sudo lastuse disable --now llama-server               back to ggml-alloc
 
 Exit codes: 0 done, 1 refused, or a file cannot be written, 2 wrong usage.")]
 pub struct Enable {
@@ -49,13 +49,13 @@ pub struct Enable {
     place: Place,
 }
 
-/// Have a service of systemd run without lastuse again.
+/// Make a systemd service run without lastuse again.
 ///
 /// Removes the drop-in that "lastuse enable" has written, if it is as it was written, and shows its name first.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  sudo lastuse disable --now ollama                 from now on
-  lastuse disable --yes --root /mnt/image ollama    in an image
+  sudo lastuse disable --now llama-server               from now on
+  lastuse disable --yes --root /mnt/image llama-server  in an image
 
 Exit codes: 0 done, 1 refused, or a file cannot be removed, 2 wrong usage.")]
 pub struct Disable {
@@ -65,7 +65,7 @@ pub struct Disable {
 
 #[derive(clap::Args)]
 struct Place {
-    /// The service, such as ollama, llama-server@8080 or ollama.service
+    /// The service, such as llama-server, llama-server@8080 or llama-server.service
     #[arg(value_name = "UNIT")]
     unit: String,
 

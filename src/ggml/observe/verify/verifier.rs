@@ -7,12 +7,12 @@ use super::Violation;
 use super::placed_graph::PlacedGraph;
 use super::places::{places_are_recorded, record_places};
 use super::watched_graph::{Registration, WatchedGraph};
-use crate::ggml::environment::means_off;
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::retention::{LiveRetention, RetainedAt, retain_at};
+use crate::settings::means_off;
 
 /// The checks made at run time; by default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

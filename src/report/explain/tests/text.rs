@@ -35,7 +35,7 @@ Buffer 0, buffer 0: 2.17 KiB (2224 bytes); ggml-alloc needs the same
       without it the peak would be 2.02 KiB at step 0, MUL_MAT \"n2\"
     This is inherent: 2.02 KiB (2064 bytes), 92.8 % of the peak, are live when step 0, MUL_MAT \"n2\" runs, in every order of the \
 nodes
-      2.02 KiB for its sources and its result: no order and no placement takes less
+      2.02 KiB for its sources and its result: with these sharing rules, no order and no placement takes less
 
   Reused: 2.00 KiB (2048 bytes); without that the lower bound would be 4.16 KiB (4256 bytes)
     1 in place:
