@@ -121,7 +121,7 @@ fn in_arena(job: &Job) -> Vec<SharedJob> {
     let (model, sizes, _) = &MODELS[0];
     let is_one = IN_ARENA.contains(&job.name.as_str()) && job.model.ends_with(model);
     let states = if job.name.starts_with("3 states") { 3 } else { 1 };
-    let read = states * 2 * POSITIONS * u64::from(sizes.width) * 4;
+    let read = states * 2 * POSITIONS * sizes.width * 4;
     // A program that is linked statically has no guard, which sees that the first graphs are never computed; and with outputs, the
     // logits of the decoder are apart too.
     let apart = |arena: &str| (job.way == Way::Preloaded && arena == ARENAS[0]).then_some(read);
