@@ -51,13 +51,21 @@ impl Prefix {
         Ok(prefix)
     }
 
-    /// What was installed to a folder in another way, such as an unpacked archive, with its libraries in this folder below.
+    /// What was installed to a folder in another way, with its libraries in this folder below. Its files may name the folder.
     ///
     /// # Errors
     /// The lock of the folder of packages cannot be had.
-    pub fn unpacked(folder: &Path, libraries: &str) -> Result<Self> {
+    pub fn at(folder: &Path, libraries: &str) -> Result<Self> {
         let lock = FolderLock::wait(&root())?;
-        let prefix = Self { libraries: folder.join(libraries), folder: folder.to_owned(), _lock: lock };
+        Ok(Self { libraries: folder.join(libraries), folder: folder.to_owned(), _lock: lock })
+    }
+
+    /// As [`Self::at`], for what can be moved, such as an unpacked archive.
+    ///
+    /// # Errors
+    /// Likewise; and a path of the repository in an installed file.
+    pub fn unpacked(folder: &Path, libraries: &str) -> Result<Self> {
+        let prefix = Self::at(folder, libraries)?;
         prefix.check_paths(&crate::folder().with_file_name(""))?;
         Ok(prefix)
     }

@@ -2,6 +2,7 @@
 
 mod archive;
 mod aur;
+mod cargo_c;
 mod conan;
 mod deb;
 mod debian;
@@ -121,6 +122,13 @@ const WAYS: &[Way] = &[
         needed: &[],
         option: None,
         test: |_| debian::test(),
+    },
+    Way {
+        name: "cargo-c",
+        about: "what cargo cinstall installs: a shared library with a version, pkg-config, and programs on it",
+        needed: &[PKG_CONFIG, MAKE, MESON],
+        option: None,
+        test: |_| cargo_c::test(),
     },
     Way {
         name: "aarch64",
