@@ -129,6 +129,22 @@ fn declarations_and_paths_are_read() {
     assert!(modules().len() > 300, "the sources were not found");
 }
 
+/// What is different on another system is in one place, where nothing of it can be missed.
+#[test]
+fn only_the_platform_depends_on_the_system() {
+    const SYSTEM: [&str; 7] =
+        ["target_os", "target_arch", "cfg(unix)", "cfg(windows)", "std::os::", "global_asm!", "link_section"];
+    let platform = ["ggml", "platform"].map(str::to_owned);
+    let depends = |code: &str| SYSTEM.iter().any(|word| code.contains(word));
+    let (inside, outside): (Vec<_>, Vec<_>) = modules()
+        .into_iter()
+        .filter(|(_, code)| depends(code))
+        .map(|(module, _)| module)
+        .partition(|module| module.starts_with(&platform));
+    assert_eq!(outside, Vec::<Module>::new());
+    assert!(!inside.is_empty(), "the platform was not found");
+}
+
 /// A file that nothing declares is not compiled, and the tests in it are not run.
 #[test]
 fn every_file_is_declared_as_a_module() {

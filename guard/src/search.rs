@@ -6,7 +6,8 @@ use std::ptr::null;
 use std::sync::{PoisonError, RwLock};
 
 use crate::ggml::linking::caller::caller;
-use crate::ggml::linking::loaded::{Library, Object, next_symbol};
+use crate::ggml::linking::loaded::Object;
+use crate::ggml::platform::{Library, next_symbol};
 
 /// Results for the code or data at some addresses. The objects there stay loaded.
 static FOUND: RwLock<Vec<(Range<usize>, &'static CStr, usize)>> = RwLock::new(Vec::new());

@@ -2,17 +2,17 @@
 //! error becomes the last error of the thread and the value that the function returns on failure.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::fmt::Display;
-use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ggml::{
     Allocator, Ggml, NoGgml, NotEnabled, Runtime, SIGNATURE, TensorRef, Violation, abort, check_enabled, ggml_gallocr,
-    ggml_tensor, is_forwarded, log_error, set_current_ggml,
+    ggml_tensor, is_forwarded, log_error, set_current_ggml, text_of_c,
 };
 use crate::placement::Bytes;
 
@@ -271,17 +271,17 @@ impl Call {
     ///
     /// # Safety
     /// `text` is NULL, or a string that ends in NUL and does not change for `'s`.
-    pub unsafe fn text<'s>(self, argument: &str, text: *const c_char) -> &'s OsStr {
+    pub unsafe fn text<'s>(self, argument: &str, text: *const c_char) -> Cow<'s, OsStr> {
         let text = self.required(argument, text.cast_mut());
         // SAFETY: not NULL, so a string: see "# Safety".
-        OsStr::from_bytes(unsafe { CStr::from_ptr(text.as_ptr()) }.to_bytes())
+        text_of_c(unsafe { CStr::from_ptr(text.as_ptr()) })
     }
 
     /// Returns a string that may be left out.
     ///
     /// # Safety
     /// `text` is NULL, or a string that ends in NUL and does not change for `'s`.
-    pub unsafe fn text_if_any<'s>(self, text: *const c_char) -> Option<&'s OsStr> {
+    pub unsafe fn text_if_any<'s>(self, text: *const c_char) -> Option<Cow<'s, OsStr>> {
         // SAFETY: not NULL, so a string: see "# Safety".
         (!text.is_null()).then(|| unsafe { self.text("", text) })
     }

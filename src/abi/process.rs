@@ -1,7 +1,7 @@
 //! The process: `lastuse_version`, `lastuse_enabled`, `lastuse_last_error`, `lastuse_stats_report`; and its settings,
 //! `lastuse_set` and `lastuse_gallocr_set`; and `lastuse_gallocr_trim`.
 
-use std::ffi::{CString, OsStr, c_char};
+use std::ffi::{CString, c_char};
 
 use crate::ggml::{AllocatorSetting, captures, check_enabled, free_recycled, ggml_gallocr, set, totals};
 
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn lastuse_set(name: *const c_char, value: *const c_char) 
         // SAFETY: NULL or a string: see "# Safety".
         let value = unsafe { call.text_if_any(value) };
         call.enabled()?;
-        call.done(set(&name.to_string_lossy(), value.unwrap_or(OsStr::new("")))).map(|()| true)
+        call.done(set(&name.to_string_lossy(), value.as_deref().unwrap_or_default())).map(|()| true)
     })
 }
 
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn lastuse_gallocr_set(
         let value = unsafe { call.text_if_any(value) };
         // SAFETY: NULL, or live and of this thread: see "# Safety".
         let allocator = unsafe { call.allocator(galloc) }?;
-        match call.done(AllocatorSetting::parse(&name.to_string_lossy(), value.unwrap_or(OsStr::new(""))))? {
+        match call.done(AllocatorSetting::parse(&name.to_string_lossy(), value.as_deref().unwrap_or_default()))? {
             AllocatorSetting::Rules(rules) => allocator.set_rules(&rules),
             AllocatorSetting::Effort(effort) => allocator.set_effort(effort),
         }

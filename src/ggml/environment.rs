@@ -2,9 +2,9 @@
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
+use crate::ggml::platform::text;
 use crate::settings::{Key, is_one_of, means_off};
 
 /// Returns a copy of the value of a variable, if it is set.
@@ -19,8 +19,7 @@ pub fn value_of(name: &CStr) -> Option<OsString> {
         return None;
     }
     // SAFETY: values end in NUL, and this one is copied before anything else is called.
-    let value = unsafe { CStr::from_ptr(value) };
-    Some(OsStr::from_bytes(value.to_bytes()).to_owned())
+    Some(text(unsafe { CStr::from_ptr(value) }).into_owned())
 }
 
 /// Returns the path in the variable of a setting.

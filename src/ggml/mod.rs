@@ -19,6 +19,7 @@
 #[rustfmt::skip]
 mod bindings;
 mod version;
+mod platform;
 mod environment;
 mod linking;
 mod log;
@@ -75,6 +76,7 @@ pub use observe::verify::{
 };
 pub use offload::{DevicePlanner, LiveDevice, LiveItem, OffloadFailure, OffloadRule, PlannerSettings};
 pub use outputs::set::set_output;
+pub use platform::text as text_of_c;
 pub use process::enabled::{NotEnabled, check_enabled};
 pub use process::forwarding::{
     GallocFactory, forward_to, forwarding_to, galloc_factory, ggml_of_galloc, is_forwarded, register_forwarded,

@@ -4,8 +4,9 @@ use std::ffi::c_void;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::ggml::platform;
 
 /// The sum of all live reservations of this process.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
@@ -59,7 +60,7 @@ impl AddressSpace {
     /// # Errors
     /// [`NoAddressSpace`].
     pub fn reserve(bytes: usize) -> Result<Self, NoAddressSpace> {
-        let length = bytes.checked_next_multiple_of(page()).unwrap_or(usize::MAX);
+        let length = bytes.checked_next_multiple_of(platform::page_size()).unwrap_or(usize::MAX);
         Self::map(length).map_err(|error| NoAddressSpace { requested: bytes, minimum: None, error })
     }
 
@@ -86,13 +87,7 @@ impl AddressSpace {
     }
 
     fn map(length: usize) -> io::Result<Self> {
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-        // SAFETY: a new mapping at an address that the system chooses affects no other.
-        let start = unsafe { libc::mmap(ptr::null_mut(), length, protection, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let start = platform::reserve(length)?;
         RESERVED.fetch_add(length, Ordering::Relaxed);
         Ok(Self { start, length })
     }
@@ -101,8 +96,8 @@ impl AddressSpace {
     fn shorten_to(&mut self, length: usize) {
         let rest = self.length.saturating_sub(length);
         if rest > 0 {
-            // SAFETY: the unused end of a mapping that belongs to `self`.
-            unsafe { libc::munmap(self.start.wrapping_byte_add(length), rest) };
+            // SAFETY: a reservation of `self`, whose end is unused.
+            unsafe { platform::shorten(self.start, self.length, length) };
             RESERVED.fetch_sub(rest, Ordering::Relaxed);
             self.length = length;
         }
@@ -126,8 +121,8 @@ impl AddressSpace {
     /// Backs the first `length` bytes, or all if there are fewer, with small pages only: with huge pages a context of a
     /// few tensors would take 2 MiB.
     pub fn use_small_pages(&self, length: usize) {
-        // SAFETY: advice about a mapping of `self`. A system without huge pages rejects it, which is harmless.
-        unsafe { libc::madvise(self.start, length.min(self.length), libc::MADV_NOHUGEPAGE) };
+        // SAFETY: a reservation of `self`.
+        unsafe { platform::use_small_pages(self.start, length.min(self.length)) };
     }
 
     /// Releases its memory and keeps the first addresses, without access: any use faults.
@@ -135,22 +130,15 @@ impl AddressSpace {
     pub fn forbid(&mut self) {
         const KEPT: usize = 2 << 20;
         self.shorten_to(KEPT);
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-        // SAFETY: replaces a mapping of `self`, which is no longer in use.
-        unsafe { libc::mmap(self.start, self.length, libc::PROT_NONE, flags, -1, 0) };
+        // SAFETY: a reservation of `self`, which is no longer in use.
+        unsafe { platform::forbid(self.start, self.length) };
     }
 }
 
 impl Drop for AddressSpace {
     fn drop(&mut self) {
-        // SAFETY: a mapping of `self`; the owner drops it when it is no longer in use.
-        unsafe { libc::munmap(self.start, self.length) };
+        // SAFETY: a reservation of `self`; the owner drops it when it is no longer in use.
+        unsafe { platform::release(self.start, self.length) };
         RESERVED.fetch_sub(self.length, Ordering::Relaxed);
     }
-}
-
-/// The bytes of a page.
-fn page() -> usize {
-    // SAFETY: takes a constant.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }

@@ -1,6 +1,7 @@
 //! The default size of a context's address space.
 
 use super::address_space::reserved;
+use crate::ggml::platform::{LARGEST_DEFAULT, physical_memory};
 
 const GIB: usize = 1 << 30;
 
@@ -32,7 +33,7 @@ pub fn default_size(contents: ContextContents) -> (usize, usize) {
         ContextContents::Descriptors => DESCRIPTORS,
         ContextContents::Data => machine_memory(),
     };
-    (MIN, within_budget(preferred, reserved()))
+    (MIN, within_budget(LARGEST_DEFAULT.map_or(preferred, |most| preferred.min(most)), reserved()))
 }
 
 /// Reduces `preferred` so that enough is left for later contexts.
@@ -41,16 +42,10 @@ fn within_budget(preferred: usize, reserved: usize) -> usize {
     preferred.min(share.max(GIB)).max(MIN) / MIN * MIN
 }
 
-/// The bytes of memory of the machine.
+/// The bytes of memory of the machine, rounded up.
 fn machine_memory() -> usize {
-    // SAFETY: takes a constant.
-    let pages = usize::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) });
-    // SAFETY: takes a constant.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
-    match (pages, page) {
-        (Ok(pages), Ok(page)) => pages.saturating_mul(page).saturating_add(MIN - 1),
-        _ => DESCRIPTORS,
-    }
+    let bytes = physical_memory().and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.map_or(DESCRIPTORS, |bytes| bytes.saturating_add(MIN - 1))
 }
 
 #[cfg(test)]

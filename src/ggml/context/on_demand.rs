@@ -13,8 +13,9 @@ use crate::ggml::live::buffer_interface::{BufferInterface, Free, Replacements};
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::lock::Lock;
-use crate::ggml::live::pages::{clear as clear_pages, is_private_and_anonymous};
+use crate::ggml::live::pages::clear as clear_pages;
 use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::platform::is_private_and_anonymous;
 
 /// Smaller buffers stay as they are. Each page that is taken costs about a microsecond, which the smallest models notice where
 /// they compute, and there is little to save.

@@ -1,11 +1,10 @@
 //! How the calls of the allocator's functions in the objects of the process are bound: to lastuse, or past it.
 
-use std::ffi::{CStr, c_int, c_void};
-use std::ptr;
+use std::ffi::{CStr, c_void};
 
-use crate::ggml::linking::exports::{BoundCall, bound_calls, exports, tables};
-use crate::ggml::linking::loaded::{Library, Object};
+use crate::ggml::linking::loaded::Object;
 use crate::ggml::linking::owner::defines_ggml;
+use crate::ggml::platform::{BoundCall, Library, LoadedObject, for_each_object};
 use crate::report::reach::{ALLOCATOR, Binding, SCHEDULER};
 
 /// The name that those of [`ALLOCATOR`] begin with.
@@ -33,9 +32,8 @@ pub struct Calls {
 impl Calls {
     /// Returns those of all objects that are loaded now, in load order.
     pub fn all() -> Vec<Self> {
-        let mut found: Vec<Found> = Vec::new();
-        // SAFETY: `collect` matches the type of `found`, which outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(collect), ptr::from_mut(&mut found).cast()) };
+        let mut found = Vec::new();
+        for_each_object(|object| found.extend(Found::of(object)));
         let with_object = |found: Found| {
             let object = Object::at(found.address)?;
             let target = |(target, own): (usize, Option<usize>)| match own {
@@ -124,31 +122,20 @@ struct Found {
     has_scheduler: bool,
 }
 
-/// Callback of `dl_iterate_phdr`: appends the findings for an object to the `Vec<Found>` that `list` points to.
-unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, list: *mut c_void) -> c_int {
-    // SAFETY: the linker passes a valid description.
-    let info = unsafe { &*info };
-    // SAFETY: `list` is the vector of `Calls::all`, which nothing else touches meanwhile.
-    let list = unsafe { &mut *list.cast::<Vec<Found>>() };
-    // SAFETY: the linker keeps the object loaded until this returns.
-    let Some(tables) = (unsafe { tables(info) }) else { return 0 };
-    let defines = |name: &CStr| {
-        // SAFETY: the linker keeps the object loaded until this returns.
-        (unsafe { exports(&tables, name) }) == Some(true)
-    };
-    let mut targets = [None; ALLOCATOR.len()];
-    let note = |call: BoundCall<'_>| {
-        let at = ALLOCATOR.iter().position(|name| name.as_bytes() == call.name.to_bytes());
-        if let Some(at) = at {
-            targets[at] = Some((call.target, call.own));
-        }
-    };
-    // SAFETY: the linker keeps the object loaded until this returns, and has relocated the listed objects.
-    unsafe { bound_calls(&tables, PREFIX, note) };
-    let defines_allocator = defines(c"ggml_gallocr_new_n");
-    if defines_allocator || targets.iter().any(Option::is_some) {
+impl Found {
+    /// Returns what the tables of an object say; `None` if it neither calls nor has the allocator.
+    fn of(object: &LoadedObject<'_>) -> Option<Self> {
+        let mut targets = [None; ALLOCATOR.len()];
+        object.bound_calls(PREFIX, |call: BoundCall<'_>| {
+            let at = ALLOCATOR.iter().position(|name| name.as_bytes() == call.name.to_bytes());
+            if let Some(at) = at {
+                targets[at] = Some((call.target, call.own));
+            }
+        });
+        let defines = |name: &CStr| object.exports(name) == Some(true);
+        let defines_allocator = defines(c"ggml_gallocr_new_n");
         let has_scheduler = defines_allocator && defines(SCHEDULER);
-        list.push(Found { address: tables.address(), targets, has_scheduler });
+        let is_needed = defines_allocator || targets.iter().any(Option::is_some);
+        is_needed.then(|| Self { address: object.addresses().start, targets, has_scheduler })
     }
-    0
 }

@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_void};
 
 use crate::ggml::bindings;
-use crate::ggml::linking::loaded::Library;
+use crate::ggml::platform::{Library, weak_table};
 
 /// Declares [`Functions`] and the table of weak symbols: required functions exist in every supported ggml, optional
 /// ones in some.
@@ -24,16 +24,7 @@ macro_rules! functions {
         const NAMES: &[&CStr] = &[$(name(concat!(stringify!($required), "\0")),)* $(name(concat!(stringify!($optional), "\0")),)*];
 
         // One pointer per function, null where the program has no such function.
-        std::arch::global_asm!(
-            ".pushsection .data.rel.ro.lastuse_ggml_functions, \"aw\"",
-            ".balign 8",
-            ".globl lastuse_ggml_functions",
-            ".hidden lastuse_ggml_functions",
-            "lastuse_ggml_functions:",
-            $(concat!(".weak ", stringify!($required), "\n.8byte ", stringify!($required)),)*
-            $(concat!(".weak ", stringify!($optional), "\n.8byte ", stringify!($optional)),)*
-            ".popsection",
-        );
+        weak_table!("lastuse_ggml_functions": $(stringify!($required),)* $(stringify!($optional),)*);
 
         impl Functions {
             /// Converts addresses, in the order of `NAMES`, to functions.

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_int, c_void};
 use crate::ggml::bindings::{ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_cgraph, ggml_context};
 use crate::ggml::bindings::{ggml_tallocr, ggml_tensor};
 use crate::ggml::linking::functions::name;
+use crate::ggml::platform::weak_table;
 
 /// The target of a `ggml_gallocr_t`: an allocator of lastuse or of ggml, opaque to the other.
 #[repr(C)]
@@ -19,13 +20,10 @@ macro_rules! c_name {
     };
 }
 
-/// One pointer of the table of functions under other names, which `packaging/cmake/original-names.h` gives them.
+/// The name of a function where lastuse is put into a ggml: `packaging/cmake/original-names.h` gives it.
 macro_rules! renamed {
     ($name:ident) => {
-        renamed!(concat!("lastuse_original_", stringify!($name)))
-    };
-    ($name:expr) => {
-        concat!(".weak ", $name, "\n.hidden ", $name, "\n.8byte ", $name)
+        concat!("lastuse_original_", stringify!($name))
     };
 }
 
@@ -46,16 +44,7 @@ macro_rules! original {
 
         // ggml's own functions under the names that a build of ggml with lastuse inside gives them; null elsewhere. They are
         // hidden: no other library defines them.
-        std::arch::global_asm!(
-            ".pushsection .data.rel.ro.lastuse_original_functions, \"aw\"",
-            ".balign 8",
-            ".globl lastuse_original_functions",
-            ".hidden lastuse_original_functions",
-            "lastuse_original_functions:",
-            $(renamed!($name),)*
-            $(renamed!($late_name),)*
-            ".popsection",
-        );
+        weak_table!(hidden "lastuse_original_functions": $(renamed!($name),)* $(renamed!($late_name),)*);
 
         impl Original {
             /// Looks up each function; `None` if one is missing that every ggml has.

@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 
 use crate::ggml::linking::functions::Functions;
-use crate::ggml::linking::loaded::{Library, ONLY_IN_GGML, Object};
+use crate::ggml::linking::loaded::{ONLY_IN_GGML, Object};
+use crate::ggml::platform::Library;
 
 /// Returns `true` if `object` contains a ggml.
 pub fn defines_ggml(object: &Object) -> bool {

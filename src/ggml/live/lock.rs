@@ -17,9 +17,11 @@ pub fn this_thread() -> u64 {
     OWN.get()
 }
 
+use crate::ggml::platform::Mutex;
+
 /// A mutex with its value. It is static, so it is never destroyed.
 pub struct Lock<T> {
-    mutex: UnsafeCell<libc::pthread_mutex_t>,
+    mutex: Mutex,
     value: UnsafeCell<T>,
 }
 
@@ -29,14 +31,13 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 impl<T> Lock<T> {
     /// Creates it unlocked.
     pub const fn new(value: T) -> Self {
-        Self { mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), value: UnsafeCell::new(value) }
+        Self { mutex: Mutex::new(), value: UnsafeCell::new(value) }
     }
 
     /// Waits until no other thread holds it. Not to be called again by the thread that holds it.
     pub fn lock(&'static self) -> Locked<T> {
-        // SAFETY: a mutex that was initialized and is never moved or destroyed.
-        let status = unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
-        assert_eq!(status, 0, "a mutex cannot be locked");
+        // SAFETY: it is static, so it is never moved, and this thread does not hold it: see above.
+        unsafe { self.mutex.lock() };
         Locked(self, PhantomData)
     }
 }
@@ -63,8 +64,7 @@ impl<T> DerefMut for Locked<T> {
 impl<T> Drop for Locked<T> {
     fn drop(&mut self) {
         // SAFETY: this thread holds the mutex.
-        let status = unsafe { libc::pthread_mutex_unlock(self.0.mutex.get()) };
-        debug_assert_eq!(status, 0, "a mutex cannot be unlocked");
+        unsafe { self.0.mutex.unlock() };
     }
 }
 

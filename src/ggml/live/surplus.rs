@@ -12,9 +12,10 @@ use crate::ggml::bindings::{ggml_backend_buffer, ggml_tensor};
 use crate::ggml::live::buffer_interface::BufferInterface;
 use crate::ggml::live::buffers::Buffer;
 use crate::ggml::live::lock::Lock;
-use crate::ggml::live::pages::{give_back, is_private_and_anonymous};
+use crate::ggml::live::pages::give_back;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::platform::is_private_and_anonymous;
 use crate::placement::Bytes;
 
 /// Prompts and tokens in turns cost nothing if tokens are fewer; more than the graphs that a scheduler has in flight.

@@ -3,6 +3,7 @@
 
 pub mod statistics;
 mod whole_file;
+mod file_names;
 pub mod dump;
 pub mod events;
 pub mod capture;

@@ -1,13 +1,13 @@
 //! Writes files completely or not at all, also when several processes write to the same folder.
 
-use std::ffi::CString;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::ggml::platform::check_writable_folder;
 
 /// Why a file or a folder cannot be written: a message that names it.
 #[derive(Debug)]
@@ -70,16 +70,5 @@ fn new_file(folder: &Path) -> io::Result<(PathBuf, File)> {
 pub fn writable_folder(folder: &Path) -> io::Result<PathBuf> {
     let folder = std::path::absolute(folder)?;
     fs::create_dir_all(&folder)?;
-    existing_writable_folder(&folder).map(|()| folder)
-}
-
-/// Checks that a folder exists and is writable.
-///
-/// # Errors
-/// If it does not or is not.
-pub fn existing_writable_folder(folder: &Path) -> io::Result<()> {
-    let path = CString::new(folder.as_os_str().as_bytes())?;
-    // SAFETY: a string that ends in NUL.
-    let result = unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    check_writable_folder(&folder).map(|()| folder)
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::ggml::environment::path_in;
 use crate::ggml::observe::events::Events;
+use crate::ggml::platform::at_end;
 use crate::ggml::process::forwarding::why_bypassed;
 use crate::ggml::process::ggml::{NoGgml, Server};
 use crate::ggml::process::reached::why_not_reached;
@@ -63,10 +64,7 @@ pub fn check_enabled() -> Result<(), NotEnabled> {
     if is_served { Ok(()) } else { Err(NotEnabled::ForwardsCalls(why())) }
 }
 
-/// Called by the dynamic linker when the process ends, or the library is unloaded.
-#[used]
-#[unsafe(link_section = ".fini_array")]
-static AT_END: extern "C" fn() = report;
+at_end!(report);
 
 /// Reports why no allocator was served, if a report is requested. Nothing is decided any more, and nothing of ggml is
 /// called: its backends may be gone.

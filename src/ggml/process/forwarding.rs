@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use super::ggml::{Ggml, NoGgml, Server};
 use crate::ggml::bindings::ggml_backend_buffer_type;
 use crate::ggml::linking::caller::caller;
-use crate::ggml::linking::loaded::function_at;
 use crate::ggml::linking::original::{Original, ggml_gallocr};
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::runtime::Runtime;
+use crate::ggml::platform::function_at;
 use crate::ggml::process::registry::{ggml_behind_call, ggml_of_caller, ggml_of_type};
 use crate::ggml::version::SIGNATURE;
 

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ggml::linking::caller::caller;
 use crate::ggml::linking::calls::{Calls, address_in, is_first_globally, is_needed};
-use crate::ggml::linking::loaded::{Library, Object, load_count};
+use crate::ggml::linking::loaded::Object;
 use crate::ggml::linking::owner::defines_ggml;
 use crate::ggml::live::lock::Lock;
+use crate::ggml::platform::{Library, load_count};
 use crate::report::reach::Binding;
 
 /// True after a call that creates an allocator has reached lastuse. A program can look the function up by itself.

@@ -8,9 +8,10 @@ use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard
 use super::ggml::{Ggml, LinkedGgml, NoGgml, Server, decide};
 use crate::ggml::bindings::ggml_backend_buffer_type;
 use crate::ggml::linking::caller::{caller, callers};
-use crate::ggml::linking::loaded::{Library, Object, load_count};
+use crate::ggml::linking::loaded::Object;
 use crate::ggml::linking::owner::{bound_to, defines_ggml, owner_of_code};
 use crate::ggml::log::set_current_ggml;
+use crate::ggml::platform::{Library, load_count};
 use crate::ggml::process::settings::read_environment;
 
 /// How many functions may be between lastuse and the code that is bound to a ggml.

@@ -9,6 +9,7 @@ use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::{Runtime, text};
 use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::platform::{free_memory, physical_memory};
 use crate::ggml::{USAGE_COMPUTE, USAGE_WEIGHTS};
 use crate::graph::Flags;
 use crate::placement::Bytes;
@@ -103,12 +104,7 @@ fn device_facts(runtime: &Runtime, given: NonNull<ggml_backend_device>) -> (Stri
 }
 
 fn host_memory() -> Option<[Bytes; 2]> {
-    let bytes = |name: libc::c_int| {
-        // SAFETY: takes numbers.
-        let [pages, size] = [name, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
-        Bytes::try_from(pages).ok()?.checked_mul(Bytes::try_from(size).ok()?)
-    };
-    Some([bytes(libc::_SC_AVPHYS_PAGES)?, bytes(libc::_SC_PHYS_PAGES)?])
+    Some([free_memory()?, physical_memory()?])
 }
 
 /// A live buffer as plain data, with its device.

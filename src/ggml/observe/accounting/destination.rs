@@ -1,15 +1,15 @@
 //! The file that an accounting is written to.
 
-use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::ggml::observe::whole_file::{NotWritten, existing_writable_folder, write_whole};
+use crate::ggml::observe::file_names::split_around;
+use crate::ggml::observe::whole_file::{NotWritten, write_whole};
+use crate::ggml::platform::check_writable_folder;
 
 /// The placeholder for the process id in the name of a file.
-const PROCESS: &[u8] = b"%p";
+const PROCESS: &str = "%p";
 
 /// Names of files that the process has open, also where they are redirected to ordinary files.
 const STREAMS: [&str; 2] = ["/dev/stdout", "/dev/stderr"];
@@ -36,18 +36,18 @@ impl AccountingFile {
         if !file.is_device() {
             // A file that can be created here now can be created at the end.
             let folder = file.path.parent().unwrap_or(Path::new("/"));
-            existing_writable_folder(folder).map_err(refused)?;
+            check_writable_folder(folder).map_err(refused)?;
         }
         Ok(file)
     }
 
     /// Returns the path for this process.
     fn of_process(&self) -> PathBuf {
-        let bytes = self.path.as_os_str().as_bytes();
-        let Some(at) = bytes.windows(PROCESS.len()).position(|part| part == PROCESS) else { return self.path.clone() };
-        let number = std::process::id().to_string();
-        let whole = [&bytes[..at], number.as_bytes(), &bytes[at + PROCESS.len()..]].concat();
-        PathBuf::from(OsString::from_vec(whole))
+        let Some((before, after)) = split_around(self.path.as_os_str(), PROCESS) else { return self.path.clone() };
+        let mut whole = before.to_owned();
+        whole.push(std::process::id().to_string());
+        whole.push(after);
+        PathBuf::from(whole)
     }
 
     /// Returns `true` for files that are appended to: a device, a pipe, or a file that the process has open.

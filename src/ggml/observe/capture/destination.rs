@@ -1,16 +1,19 @@
 //! The folder and the names of captures.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::ggml::observe::file_names::{split_around, without_ending};
 use crate::ggml::observe::whole_file::{NotWritten, writable_folder};
 
 /// The placeholder for the name of a graph in the name of its file.
-const NAME: &[u8] = b"%s";
+const NAME: &str = "%s";
 
 /// Extensions of graph files: a path with one of them and without the placeholder names a single file.
-const ENDINGS: [&[u8]; 2] = [b".jsonl", b".jsonl.gz"];
+const ENDINGS: [&str; 2] = [".jsonl", ".jsonl.gz"];
+
+/// The extension of compressed files.
+const COMPRESSED: &str = ".gz";
 
 /// A folder, and a pattern for the names of the files in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,9 +39,9 @@ impl Destination {
     }
 
     fn parse(path: &Path) -> Result<Self, NotWritten> {
-        let name = path.file_name().unwrap_or_default().as_bytes();
-        let Some(at) = name.windows(NAME.len()).position(|part| part == NAME) else {
-            if ENDINGS.iter().any(|ending| name.ends_with(ending)) && !path.is_dir() {
+        let name = path.file_name().unwrap_or_default();
+        let Some((before, after)) = split_around(name, NAME) else {
+            if ENDINGS.iter().any(|ending| without_ending(name, ending).is_some()) && !path.is_dir() {
                 let path = path.display();
                 return Err(NotWritten(format!(
                     "{path} is one file, and each graph gets its own: name a folder, or put %s where their names go"
@@ -46,8 +49,7 @@ impl Destination {
             }
             return Ok(Self { folder: path.to_owned(), before: "graph-".into(), after: ".jsonl".into() });
         };
-        let (before, after) = (&name[..at], &name[at + NAME.len()..]);
-        let [before, after] = [before, after].map(|part| OsStr::from_bytes(part).to_owned());
+        let [before, after] = [before, after].map(OsStr::to_owned);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Ok(Self { folder: folder.to_owned(), before, after })
     }
@@ -59,13 +61,12 @@ impl Destination {
 
     /// Returns `true` if the files are compressed.
     pub fn is_compressed(&self) -> bool {
-        self.after.as_bytes().ends_with(b".gz")
+        without_ending(&self.after, COMPRESSED).is_some()
     }
 
     /// Returns this destination without compression.
     pub fn uncompressed(&self) -> Self {
-        let after = self.after.as_bytes();
-        let after = OsStr::from_bytes(after.strip_suffix(b".gz").unwrap_or(after)).to_owned();
+        let after = without_ending(&self.after, COMPRESSED).unwrap_or(&self.after).to_owned();
         Self { after, ..self.clone() }
     }
 

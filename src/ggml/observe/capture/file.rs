@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use super::destination::Destination;
@@ -37,16 +36,16 @@ pub fn write(destination: &Destination, content: u64, text: &[u8]) -> io::Result
     }
 }
 
-fn write_as(path: &Path, text: &[u8], fill: impl Fn(OwnedFd, &[u8]) -> io::Result<()>) -> io::Result<Written> {
+fn write_as(path: &Path, text: &[u8], fill: impl Fn(File, &[u8]) -> io::Result<()>) -> io::Result<Written> {
     if path.exists() {
         return Ok(Written::Exists);
     }
-    write_whole(path, |file| fill(file.into(), text))?;
+    write_whole(path, |file| fill(file, text))?;
     Ok(Written::New)
 }
 
-fn write_plain(file: OwnedFd, text: &[u8]) -> io::Result<()> {
-    File::from(file).write_all(text)
+fn write_plain(mut file: File, text: &[u8]) -> io::Result<()> {
+    file.write_all(text)
 }
 
 #[cfg(test)]

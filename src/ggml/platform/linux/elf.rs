@@ -4,6 +4,8 @@
 
 use std::ffi::CStr;
 
+use crate::ggml::platform::BoundCall;
+
 const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
 const DT_RELA: i64 = 7;
@@ -39,17 +41,6 @@ struct Header {
     /// Number of 64-bit words in the Bloom filter.
     filter: u32,
     shift: u32,
-}
-
-/// Returns `true` if an object exports `name`; `None` if it has no GNU hash table.
-///
-/// # Safety
-/// `info` describes an object that stays loaded meanwhile, as in a callback of `dl_iterate_phdr`.
-pub unsafe fn defines(info: &libc::dl_phdr_info, name: &CStr) -> Option<bool> {
-    // SAFETY: the object stays loaded, as the caller guarantees.
-    let tables = unsafe { tables(info) }?;
-    // SAFETY: the same.
-    unsafe { exports(&tables, name) }
 }
 
 /// Returns `true` if the object of these tables exports `name`; `None` if it has no GNU hash table.
@@ -108,13 +99,6 @@ pub unsafe fn tables(info: &libc::dl_phdr_info) -> Option<Tables> {
         names: std::ptr::with_exposed_provenance(address(names)),
         relocations: relocations.map(|(start, bytes)| if start == 0 { (0, 0) } else { (address(start), bytes) }),
     })
-}
-
-impl Tables {
-    /// Returns an address in the object.
-    pub fn address(&self) -> usize {
-        self.symbols.addr()
-    }
 }
 
 /// Returns `false` if the Bloom filter rules out a symbol with this hash.
@@ -182,17 +166,6 @@ const OF_CALLS: &[u64] = &[1025, 1026];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const OF_CALLS: &[u64] = &[];
 
-/// A function that an object calls through the dynamic linker.
-#[derive(Clone, Copy, Debug)]
-pub struct BoundCall<'a> {
-    /// Its name.
-    pub name: &'a CStr,
-    /// Where calls go now: to the function, or to code of the object itself that binds the call when it is made.
-    pub target: usize,
-    /// The address of the object's own definition, if it has one.
-    pub own: Option<usize>,
-}
-
 /// Calls `visit` for each function whose name begins with `prefix` that an object calls through the dynamic linker.
 ///
 /// # Safety
@@ -232,44 +205,30 @@ pub unsafe fn bound_calls<'a>(tables: &'a Tables, prefix: &[u8], mut visit: impl
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::{c_int, c_void};
-
+    use super::super::for_each_object;
     use super::*;
 
-    /// Counts the objects of this process that export a name, and those without a GNU hash table.
-    fn count(name: &CStr) -> [usize; 2] {
-        unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
-            // SAFETY: the value below.
-            let (name, counts) = unsafe { &mut *search.cast::<(&CStr, [usize; 2])>() };
-            // SAFETY: the linker passes a valid description.
-            let info = unsafe { &*info };
-            // SAFETY: the linker keeps the object loaded until this returns.
-            match unsafe { defines(info, name) } {
-                Some(is_there) => counts[0] += usize::from(is_there),
-                None => counts[1] += 1,
-            }
-            0
-        }
-        let mut search = (name, [0, 0]);
-        // SAFETY: `add` matches the type of `search`, which outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(add), std::ptr::from_mut(&mut search).cast()) };
-        search.1
+    /// Counts the objects of this process that export a name.
+    fn count(name: &CStr) -> usize {
+        let mut count = 0;
+        for_each_object(|object| count += usize::from(object.exports(name) == Some(true)));
+        count
     }
 
     #[test]
     fn exported_symbols_are_found() {
         let of_libc = [c"malloc", c"qsort", c"dl_iterate_phdr", c"strerror_r"];
         for name in of_libc {
-            assert!(count(name)[0] >= 1, "{name:?}");
+            assert!(count(name) >= 1, "{name:?}");
         }
         for name in [c"", c"mallo", c"mallocc", c"lastuse_no_such_function"] {
-            assert_eq!(count(name)[0], 0, "{name:?}");
+            assert_eq!(count(name), 0, "{name:?}");
         }
     }
 
     #[test]
     fn imported_symbols_are_not_found() {
         // Programs refer to it, and libc defines it.
-        assert_eq!(count(c"__libc_start_main")[0], 1);
+        assert_eq!(count(c"__libc_start_main"), 1);
     }
 }
