@@ -14,14 +14,22 @@ fn main() {
 /// has no SONAME by default, and a program linked with it would then record the path of the file on the build machine. With
 /// the feature `capi` cargo-c sets it, and of two names linkers take the last.
 ///
+/// Allocators, and functions that run at the end of the process, stay where a program closes the library that it has
+/// loaded, as Node does with one that is not an add-on. macOS keeps libraries with thread-local variables, and takes functions of
+/// ggml for missing unless it is told that they are found when the library is loaded.
+///
 /// The export list needs no version script: rustc passes one that exports exactly the `no_mangle` functions.
 fn set_link_arguments() {
+    let system = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
+    let (name, others) = match &*system {
+        "windows" => return,
+        "macos" => ("-Wl,-install_name,@rpath/liblastuse.dylib", "-Wl,-undefined,dynamic_lookup"),
+        _ => ("-Wl,-soname,liblastuse.so", "-Wl,-z,nodelete"),
+    };
     if std::env::var_os("CARGO_FEATURE_CAPI").is_none() {
-        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,liblastuse.so");
+        println!("cargo:rustc-cdylib-link-arg={name}");
     }
-    // Allocators, and functions that run at the end of the process, stay where a program closes the library that it has
-    // loaded, as Node does with one that is not an add-on.
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    println!("cargo:rustc-cdylib-link-arg={others}");
 }
 
 #[cfg(any(feature = "header", feature = "bindings"))]

@@ -17,9 +17,17 @@ use std::ffi::CStr;
 mod unix;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(target_os = "windows")]
+mod windows;
 
 #[cfg(target_os = "linux")]
 use linux as system;
+#[cfg(target_os = "macos")]
+use macos as system;
+#[cfg(target_os = "windows")]
+use windows as system;
 
 #[cfg(debug_assertions)]
 pub use system::forbid;
