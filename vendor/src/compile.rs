@@ -56,6 +56,8 @@ pub struct Objects<'a> {
     pub folder: &'a Path,
     /// The flags of all files.
     pub flags: &'a [String],
+    /// Returns the compiler: [`compiler`] is that of this system.
+    pub compiler: fn(Language) -> Result<Command>,
 }
 
 impl Objects<'_> {
@@ -98,7 +100,7 @@ impl Objects<'_> {
     /// Compiles into a file of another name first, so that an interrupted run leaves no half object.
     fn compile_one(&self, source: &Path, object: &Path) -> Result<()> {
         let partial = object.with_extension("partial");
-        let mut command = compiler(Language::of(source))?;
+        let mut command = (self.compiler)(Language::of(source))?;
         command.args(self.flags).arg("-c").arg(source).arg("-o").arg(&partial);
         run(&mut command)?;
         std::fs::rename(&partial, object).map_err(|error| format!("{}: {error}", object.display()))

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::compile::{link_shared, link_static};
+use crate::compile::{compiler, link_shared, link_static};
 use crate::{FolderLock, Objects, Package, Result, target_folder};
 
 /// A compiled ggml.
@@ -39,8 +39,16 @@ impl Ggml {
         self.sources.join("src/ggml-alloc.c")
     }
 
-    /// Flags that its own sources are compiled with.
+    /// Flags that its own sources are compiled with on Linux.
     pub fn flags(&self, optimize: &str) -> Vec<String> {
+        let mut flags = self.flags_of_any_system(optimize);
+        // Threads that wait for one another leave the core to others, which may be those that they wait for: tests run on few cores.
+        flags.extend(["-include", "sched.h", "-D__builtin_ia32_pause=sched_yield"].map(str::to_owned));
+        flags
+    }
+
+    /// Flags that its own sources are compiled with.
+    pub(crate) fn flags_of_any_system(&self, optimize: &str) -> Vec<String> {
         let mut flags = self.include_flags();
         flags.push(format!("-I{}", self.libraries.display()));
         flags.push(format!("-I{}", self.sources.join("src/ggml-cpu").display()));
@@ -50,8 +58,6 @@ impl Ggml {
         }
         flags.push(optimize.to_owned());
         flags.extend(self.is_native.then(|| "-march=native".to_owned()));
-        // Threads that wait for one another leave the core to others, which may be those that they wait for: tests run on few cores.
-        flags.extend(["-include", "sched.h", "-D__builtin_ia32_pause=sched_yield"].map(str::to_owned));
         let fixed = ["-fPIC", "-w", "-DNDEBUG", "-D_GNU_SOURCE", "-D_XOPEN_SOURCE=600"];
         let features = ["-DGGML_USE_CPU", "-DGGML_USE_LLAMAFILE", "-DGGML_USE_CPU_REPACK", "-DGGML_SCHED_MAX_COPIES=4"];
         flags.extend(fixed.iter().chain(&features).map(|&flag| flag.to_owned()));
@@ -177,7 +183,8 @@ fn library(ggml: &Ggml, name: &str, sources: &[PathBuf], optimize: &str, needs: 
     }
     let folder = ggml.libraries.join("objects");
     let label = format!("ggml {}", ggml.version);
-    let objects = Objects { label: &label, folder: &folder, flags: &ggml.flags(optimize) }.compile(sources)?;
+    let objects =
+        Objects { label: &label, folder: &folder, flags: &ggml.flags(optimize), compiler }.compile(sources)?;
     let mut arguments = vec![format!("-L{}", ggml.libraries.display())];
     arguments.extend(needs.iter().chain(&["-lm", "-lpthread"]).map(|&need| need.to_owned()));
     link_shared(&shared, &objects, &arguments)?;
@@ -185,7 +192,7 @@ fn library(ggml: &Ggml, name: &str, sources: &[PathBuf], optimize: &str, needs: 
     Ok(true)
 }
 
-fn registry_sources(ggml: &Ggml) -> Vec<PathBuf> {
+pub(crate) fn registry_sources(ggml: &Ggml) -> Vec<PathBuf> {
     ["ggml-backend-reg.cpp", "ggml-backend-dl.cpp"]
         .map(|name| ggml.sources.join("src").join(name))
         .into_iter()
@@ -197,7 +204,7 @@ fn registry_sources(ggml: &Ggml) -> Vec<PathBuf> {
 pub(crate) fn link_registry(ggml: &Ggml, folder: &Path, backend: &str) -> Result<()> {
     let mut flags = ggml.flags("-O1");
     flags.push(format!("-DGGML_USE_{}", backend.to_uppercase()));
-    let objects = Objects { label: "ggml", folder: &folder.join("objects"), flags: &flags };
+    let objects = Objects { label: "ggml", folder: &folder.join("objects"), flags: &flags, compiler };
     let objects = objects.compile(&registry_sources(ggml))?;
     let needs = [&*format!("-lggml-{backend}"), "-lggml-cpu", "-lggml-base", "-ldl"].map(str::to_owned);
     link_shared(&folder.join("libggml.so"), &objects, &[&[format!("-L{}", folder.display())], &needs[..]].concat())
@@ -208,7 +215,7 @@ pub(crate) fn base_sources(ggml: &Ggml) -> Result<Vec<PathBuf>> {
     files(&ggml.sources.join("src"), |file| is_source(file) && !registry.contains(file))
 }
 
-fn cpu_sources(ggml: &Ggml) -> Result<Vec<PathBuf>> {
+pub(crate) fn cpu_sources(ggml: &Ggml) -> Result<Vec<PathBuf>> {
     let arch = match std::env::consts::ARCH {
         "x86_64" => "arch/x86",
         "aarch64" => "arch/arm",

@@ -10,6 +10,7 @@ mod llama;
 mod lock;
 mod packages;
 mod whisper;
+mod windows;
 
 pub use clang::ggml_base_by_clang;
 pub use compile::{Language, Objects, compiler, link_shared, run};
@@ -18,6 +19,7 @@ pub use llama::{Llama, llama, llama_with_backend};
 pub use lock::FolderLock;
 pub use packages::{Package, target_folder};
 pub use whisper::{Whisper, whisper};
+pub use windows::{WindowsGgml, ggml_for_windows, windows_compiler};
 
 /// A result whose error is a message.
 pub type Result<T> = std::result::Result<T, String>;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::compile::link_shared;
+use crate::compile::{compiler, link_shared};
 use crate::ggml::{files, link_registry};
 use crate::{Ggml, Objects, Package, Result, ggml};
 
@@ -36,8 +36,8 @@ pub fn llama() -> Result<Llama> {
         )?;
         let mut sources = files(&root.join("src"), |file| file.extension().is_some_and(|it| it == "cpp"))?;
         sources.extend(model_groups(&root, &folder)?);
-        let objects =
-            Objects { label: "llama.cpp", folder: &folder, flags: &flags(&root, &folder) }.compile(&sources)?;
+        let objects = Objects { label: "llama.cpp", folder: &folder, flags: &flags(&root, &folder), compiler }
+            .compile(&sources)?;
         let search = format!("-L{}", ggml.libraries.display());
         let needs = ["-Wl,--no-undefined", &search, "-lggml", "-lggml-cpu", "-lggml-base"];
         link_shared(&library, &objects, &needs.map(str::to_owned))?;

@@ -1,6 +1,6 @@
 //! whisper.cpp as a shared library, unmodified.
 
-use crate::compile::link_shared;
+use crate::compile::{compiler, link_shared};
 use crate::{Ggml, Objects, Package, Result, ggml};
 
 /// A compiled whisper.cpp.
@@ -29,7 +29,7 @@ pub fn whisper() -> Result<Whisper> {
         flags.push("-DWHISPER_VERSION=\"unknown\"".to_owned());
         let folder = ggml.libraries.join("whisper");
         let sources = [root.join("src/whisper.cpp")];
-        let objects = Objects { label: "whisper.cpp", folder: &folder, flags: &flags }.compile(&sources)?;
+        let objects = Objects { label: "whisper.cpp", folder: &folder, flags: &flags, compiler }.compile(&sources)?;
         let search = format!("-L{}", ggml.libraries.display());
         let needs = ["-Wl,--no-undefined", &search, "-lggml", "-lggml-cpu", "-lggml-base"];
         link_shared(&library, &objects, &needs.map(str::to_owned))?;

@@ -18,4 +18,4 @@ pub use examples::{Tool, check_example};
 pub use inject::{Form, InjectedBuild, check_ggml, check_unknown_layout};
 pub use prefix::{Libraries, Prefix, installed_ggml, pkg_config_file, root as packages_folder};
 pub use project::output_of;
-pub use served::{ReportedRun, Served, ServedRun, check_served, served, served_results};
+pub use served::{ReportedRun, Served, ServedRun, check_served, printed_size, results, served, served_results};

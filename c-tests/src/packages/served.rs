@@ -128,9 +128,14 @@ pub fn check_served(program: &Path, arguments: &[&str], variables: &[(&str, &OsS
     Ok([with.bytes, off.bytes])
 }
 
-/// Returns what a program prints, but for bytes.
-fn results(outcome: &Outcome) -> impl Iterator<Item = &str> {
+/// Returns the lines that a program prints, but for the bytes of its buffer.
+pub fn results(outcome: &Outcome) -> impl Iterator<Item = &str> {
     outcome.stdout.lines().filter(|line| !line.starts_with("size="))
+}
+
+/// Returns the bytes of its buffer that a program prints.
+pub fn printed_size(outcome: &Outcome) -> Option<u64> {
+    outcome.stdout.lines().find_map(|line| line.strip_prefix("size=")?.parse().ok())
 }
 
 #[cfg(test)]

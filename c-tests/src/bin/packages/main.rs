@@ -22,6 +22,7 @@ mod rpm;
 mod systems;
 mod target;
 mod wheel;
+mod windows;
 mod zig;
 
 use std::process::ExitCode;
@@ -71,6 +72,9 @@ const MAKEPKG: Needed = Needed { package: "makepkg", has: Has::Program("makepkg"
 const PACMAN: Needed = Needed { package: "pacman-package-manager", has: Has::Program("pacman") };
 const RPM: Needed = Needed { package: "rpm", has: Has::Program("rpm") };
 const NIX: Needed = Needed { package: "nix-bin", has: Has::Program("nix-instantiate") };
+const MINGW: Needed =
+    Needed { package: "g++-mingw-w64-x86-64-posix", has: Has::Program("x86_64-w64-mingw32-g++-posix") };
+const WINE: Needed = Needed { package: "wine64", has: Has::File(&[windows::WINE]) };
 const XZ: Needed = Needed { package: "xz-utils", has: Has::Program("xz") };
 
 const WAYS: &[Way] = &[
@@ -150,6 +154,13 @@ const WAYS: &[Way] = &[
         needed: &[PYTHON],
         option: Some("--only"),
         test: wheel::test,
+    },
+    Way {
+        name: "windows",
+        about: "lastuse linked into programs for Windows, and inside a ggml-base.dll, run by Wine",
+        needed: &[MINGW, WINE],
+        option: None,
+        test: |_| windows::test(),
     },
     Way {
         name: "aur",

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lastuse_c_tests::packages::{Form, InjectedBuild, check_served, output_of, packages_folder, served};
-use lastuse_c_tests::{Outcome, Program, Result, captured_graphs, folder, tool};
+use lastuse_c_tests::packages::{
+    Form, InjectedBuild, check_served, output_of, packages_folder, printed_size, results, served,
+};
+use lastuse_c_tests::{Program, Result, captured_graphs, folder, tool};
 use lastuse_vendor::Package;
 
 use crate::target::Target;
@@ -61,11 +63,8 @@ pub fn test_musl() -> Result<()> {
 fn check_static(system: &str, programs: &Path, name: &str) -> Result<()> {
     let plain = Program::existing(programs.join(name)).run_with(&[], &[])?;
     let linked = served(&programs.join(format!("{name}-linked")), &[], &[])?;
-    let results = |outcome: &Outcome| -> Vec<String> {
-        outcome.stdout.lines().filter(|line| !line.starts_with("size=")).map(str::to_owned).collect()
-    };
-    let size = plain.stdout.lines().find_map(|line| line.strip_prefix("size=")?.parse().ok()).unwrap_or(u64::MAX);
-    let is_same = !results(&plain).is_empty() && results(&plain) == results(&linked.outcome);
+    let size = printed_size(&plain).unwrap_or(u64::MAX);
+    let is_same = results(&plain).next().is_some() && results(&plain).eq(results(&linked.outcome));
     if plain.code != Some(0) || linked.server != "lastuse" || linked.bytes == 0 || linked.bytes > size || !is_same {
         let outputs = format!("{}{}", plain.describe(), linked.outcome.describe());
         return Err(format!(
