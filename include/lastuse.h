@@ -520,8 +520,8 @@ bool lastuse_stats_report(struct lastuse_stats *report);
 // created from now on, those of schedulers included: "rules" (which memory tensors may share), "effort" (how long to
 // search for smaller plans), "reorder", "budget", "on_demand", "arena" (memory that schedulers share), "verify" (checks); for all: "recycle" (buffers of freed
 // allocators), "retain" (names of tensors that stay readable), "capture" (a folder for planned graphs), "dump" and
-// "dump_dir" (names of tensors for lastuse_graph_dump, and its folder), "accounting" (a file for what devices held). See
-// docs/settings.md for values. NULL and "" are the default. Strings are copied. Returns false and changes nothing if name
+// "dump_dir" (names of tensors for lastuse_graph_dump, and its folder), "accounting" and "live" (files for what devices held,
+// and hold now). See docs/settings.md for values. NULL and "" are the default. Strings are copied. Returns false and changes nothing if name
 // is unknown, value is not valid or lastuse is not enabled.
 bool lastuse_set(const char *name,
                  const char *value);

@@ -38,6 +38,8 @@ pub enum Key {
     Dump,
     /// The file with what devices held.
     Accounting,
+    /// The file with what devices hold now.
+    Live,
 }
 
 /// How a setting can be changed once its variable was read.
@@ -71,7 +73,7 @@ pub struct Setting {
 }
 
 /// All settings. Those that others depend on come first.
-pub const SETTINGS: [Setting; 16] = [
+pub const SETTINGS: [Setting; 17] = [
     Setting {
         key: Key::Switch,
         variable: c"LASTUSE",
@@ -200,6 +202,14 @@ pub const SETTINGS: [Setting; 16] = [
         scope: Scope::Process,
         help: "writes what devices held when they held the most, as JSON, at the end",
     },
+    Setting {
+        key: Key::Live,
+        variable: c"LASTUSE_LIVE",
+        value: "FILE",
+        default: "none",
+        scope: Scope::Process,
+        help: "writes what devices hold now, as JSON, again and again while the program runs",
+    },
 ];
 
 impl Key {
@@ -284,6 +294,7 @@ mod tests {
             "dump_dir",
             "dump",
             "accounting",
+            "live",
         ];
         assert_eq!(names, expected);
         for setting in &SETTINGS {

@@ -1,5 +1,5 @@
-//! The functions of ggml that allocate and free buffers. With `LASTUSE_ACCOUNTING` or `LASTUSE_VERIFY=memory` lastuse is told
-//! of each buffer that the program, or a library of it, allocates; one that is a part of another is not told.
+//! The functions of ggml that allocate and free buffers. With `LASTUSE_ACCOUNTING`, `LASTUSE_LIVE` or
+//! `LASTUSE_VERIFY=memory` lastuse is told of each buffer that the program, or a library of it, allocates; one that is a part of another is not told.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use crate::functions::{is_enabled, of_ggml, of_lastuse_if_there, of_owner};
 
-/// The environment variable, which lastuse reads too.
-const ACCOUNTING: &CStr = c"LASTUSE_ACCOUNTING";
+/// The environment variables, which lastuse reads too.
+const ACCOUNTING: [&CStr; 2] = [c"LASTUSE_ACCOUNTING", c"LASTUSE_LIVE"];
 
 /// The functions of lastuse that it is told by.
 #[derive(Clone, Copy)]
@@ -23,11 +23,13 @@ struct Notes {
 fn notes() -> Option<Notes> {
     static FOUND: OnceLock<Option<Notes>> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        // SAFETY: the name ends in NUL.
-        let file = unsafe { libc::getenv(ACCOUNTING.as_ptr()) };
-        // SAFETY: not null: a string of the environment.
-        let is_accounting = !file.is_null() && !unsafe { CStr::from_ptr(file) }.is_empty();
-        if !is_accounting && !is_enabled() {
+        let is_set = |name: &CStr| {
+            // SAFETY: the name ends in NUL.
+            let file = unsafe { libc::getenv(name.as_ptr()) };
+            // SAFETY: not null: a string of the environment.
+            !file.is_null() && !unsafe { CStr::from_ptr(file) }.is_empty()
+        };
+        if !ACCOUNTING.into_iter().any(is_set) && !is_enabled() {
             return None;
         }
         Some(Notes {

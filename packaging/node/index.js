@@ -17,7 +17,7 @@ const library = path.join(__dirname, 'liblastuse.so');
 /** The names of variables of the environment without LASTUSE_. */
 const settings = [
   'log', 'report', 'rules', 'effort', 'reorder', 'budget', 'on_demand', 'arena', 'recycle', 'verify', 'retain', 'capture',
-  'dump_dir', 'dump', 'accounting',
+  'dump_dir', 'dump', 'accounting', 'live',
 ];
 
 /** Returns the paths of the shared libraries and add-ons of the process. */

@@ -63,12 +63,34 @@ pub const MOST_TIMES: usize = 512;
 impl BytesAt {
     /// Adds the bytes of a later time. Where there are too many, the larger one of each pair stays, so that no peak is lost.
     pub fn add_to(self, history: &mut Vec<Self>) {
-        if history.len() >= MOST_TIMES {
-            let larger = |pair: &[Self]| pair.iter().copied().max_by_key(|at| at.bytes);
-            *history = history.chunks(2).filter_map(larger).collect();
-        }
-        history.push(self);
+        add_at(history, self, |at| at.bytes);
     }
+}
+
+/// What a device held at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SumsAt {
+    /// Milliseconds since sampling began.
+    pub ms: u64,
+    /// The bytes by use.
+    pub sums: Sums,
+    /// The bytes that were in memory, as far as that is known.
+    pub resident: Option<Bytes>,
+}
+
+impl SumsAt {
+    /// Adds a later sample, as [`BytesAt::add_to`].
+    pub fn add_to(self, samples: &mut Vec<Self>) {
+        add_at(samples, self, |at| at.sums.total());
+    }
+}
+
+fn add_at<T: Copy>(times: &mut Vec<T>, new: T, bytes: impl Fn(&T) -> Bytes) {
+    if times.len() >= MOST_TIMES {
+        let larger = |pair: &[T]| pair.iter().copied().max_by_key(&bytes);
+        *times = times.chunks(2).filter_map(larger).collect();
+    }
+    times.push(new);
 }
 
 /// A device, or the host.
@@ -90,6 +112,9 @@ pub struct AccountedDevice {
     pub sums: Sums,
     /// The bytes that it held, each time that they changed.
     pub history: Vec<BytesAt>,
+    /// What it held, and what of it was in memory, as the tool samples them; not in JSON.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub samples: Vec<SumsAt>,
 }
 
 /// The usage of a buffer according to ggml.

@@ -25,7 +25,7 @@ mod tests;
 pub use account::{
     AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, AllocatorTurn, BufferUsage, BytesAt,
 };
-pub use account::{Location, Step, Steps};
+pub use account::{Location, Step, Steps, SumsAt};
 pub use ledger::{Ledger, Moment};
 pub use settled::HeldBuffer;
 pub use sums::{MemoryClass, Sums};

@@ -148,7 +148,7 @@ fn format(arguments: &Arguments) -> Result<Format, String> {
 }
 
 /// A graph and the plans to draw.
-struct Planned {
+pub struct Planned {
     snapshot: Snapshot,
     plans: Vec<(String, GraphPlan)>,
 }
@@ -188,6 +188,11 @@ impl Planned {
         Ok(Self { snapshot, plans })
     }
 
+    /// Returns the label of the graph.
+    pub fn label(&self) -> &str {
+        &self.snapshot.label
+    }
+
     fn views(&self) -> impl Iterator<Item = PlanView<'_>> {
         self.plans.iter().map(|(label, plan)| PlanView { label, snapshot: &self.snapshot, plan })
     }
@@ -199,31 +204,50 @@ impl Planned {
 /// # Errors
 /// One of the files is malformed or cannot be read.
 pub fn page(files: &[PathBuf], program: &str, accountings: &[&Accounting]) -> Result<String, String> {
-    let planned = |number: usize, file: &PathBuf| {
-        let mut snapshot = open_graph(file).map_err(|unreadable| unreadable.to_string())?;
-        let shape = shape_of(&snapshot).map_or_else(String::new, |shape| format!(": {shape}"));
-        snapshot.label = format!("{program}, graph {number}{shape}");
-        let buffers = snapshot.recorded_buffers();
-        Planned::in_buffers(snapshot, &buffers, Against::Ggml)
-    };
     let named = |(number, file): (usize, &PathBuf)| {
-        planned(number, file).map_err(|message| format!("{}: {message}", file.display()))
+        planned(program, number, file).map_err(|message| format!("{}: {message}", file.display()))
     };
     let graphs: Vec<Planned> = (1..).zip(files).map(named).collect::<Result<_, _>>()?;
     let title = format!("The memory of {program}");
-    let views: Vec<PlanView<'_>> = graphs.iter().flat_map(Planned::views).collect();
-    Ok(picture::html(&views, &Options { title: Some(&title), accountings, ..Options::default() }))
+    Ok(picture::html(&views(&graphs), &Options { title: Some(&title), accountings, ..Options::default() }))
+}
+
+/// Plans the graph of a file as `program` planned it, and as ggml-alloc does. `number` is its place among those of the program.
+///
+/// # Errors
+/// The file is malformed or cannot be read.
+pub fn planned(program: &str, number: usize, file: &Path) -> Result<Planned, String> {
+    let mut snapshot = open_graph(file).map_err(|unreadable| unreadable.to_string())?;
+    let shape = shape_of(&snapshot).map_or_else(String::new, |shape| format!(": {shape}"));
+    snapshot.label = format!("{program}, graph {number}{shape}");
+    let buffers = snapshot.recorded_buffers();
+    Planned::in_buffers(snapshot, &buffers, Against::Ggml)
+}
+
+/// Draws the page of `lastuse run --live`, which asks for what is new.
+pub fn live_page(graphs: &[Planned], program: &str) -> String {
+    let title = format!("The memory of {program}");
+    picture::html(&views(graphs), &Options { title: Some(&title), live: true, ..Options::default() })
+}
+
+/// Returns the data of that page, for when there are more graphs.
+pub fn live_lines(graphs: &[Planned]) -> String {
+    picture::html_data(&views(graphs), &Options::default())
+}
+
+fn views(graphs: &[Planned]) -> Vec<PlanView<'_>> {
+    graphs.iter().flat_map(Planned::views).collect()
 }
 
 fn picture_of(graphs: &[Planned], format: Format, compared: bool, arguments: &Arguments) -> String {
-    let views: Vec<PlanView<'_>> = graphs.iter().flat_map(Planned::views).collect();
+    let views = views(graphs);
     let theme = match arguments.theme {
         Theme::Auto => picture::Theme::Auto,
         Theme::Light => picture::Theme::Light,
         Theme::Dark => picture::Theme::Dark,
     };
     let (title, buffer) = (arguments.title.as_deref(), arguments.buffer.as_deref());
-    let options = Options { title, theme, buffer, accountings: &[], compared };
+    let options = Options { title, theme, buffer, compared, ..Options::default() };
     match format {
         Format::Svg => picture::svg(&views, &options),
         Format::Html => picture::html(&views, &options),

@@ -93,6 +93,17 @@ impl Browser {
         self.paint()
     }
 
+    /// Opens the page of a server on this machine and waits until it is loaded and painted.
+    ///
+    /// # Errors
+    /// The message of the browser.
+    pub fn open_served(&mut self, url: &str) -> Result<()> {
+        self.navigate("about:blank")?;
+        self.navigate(url)?;
+        self.wait_for("location.protocol === 'http:' && document.readyState === 'complete'")?;
+        self.paint()
+    }
+
     /// Loads a page and waits for its `load` event: a document that is not parsed yet already calls itself complete.
     fn navigate(&mut self, url: &str) -> Result<()> {
         let response = self.call("Page.navigate", &json!({"url": url}))?;

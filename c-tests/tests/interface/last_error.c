@@ -309,6 +309,7 @@ FAILING(lastuse_set) {
     CHECK(lastuse_set("dump_dir", "/proc/nonexistent"), "%s", lastuse_last_error());
     set_fails("dump", "*", "cannot write to the folder");
     set_fails("accounting", "/nonexistent/file.json", "cannot write to");
+    set_fails("live", "/nonexistent/file.json", "cannot write to");
     set_fails("colour", "blue", "unknown setting \"colour\"; expected rules, effort, reorder, budget,");
     set_fails("log", "debug", "log is set by LASTUSE_LOG alone, which was read at the start; expected rules, effort");
 }
@@ -319,6 +320,7 @@ CASE(settings_are_accepted) {
         { "rules", "ggml" }, { "RULES", NULL },    { "effort", "1000" }, { "effort", "" },   { "reorder", "on" },
         { "reorder", "" },   { "budget", "2GiB" }, { "budget", "off" },  { "verify", NULL }, { "retain", "" },
         { "capture", NULL }, { "dump_dir", NULL }, { "dump", NULL },     { "accounting", "" },
+        { "live", "" },
     };
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         CHECK(lastuse_set(values[i][0], values[i][1]), "%s", lastuse_last_error());

@@ -2,6 +2,7 @@
 
 mod document;
 mod documented_page;
+mod live;
 mod page;
 mod speed;
 #[path = "../support/mod.rs"]

@@ -10,7 +10,7 @@ use crate::ggml::environment::{Switch, is_path, value_of};
 use crate::ggml::live::lock::{Lock, Locked};
 use crate::ggml::live::recycled::{Limit, set_limit};
 use crate::ggml::log::log_error;
-use crate::ggml::observe::accounting::recorder;
+use crate::ggml::observe::accounting::{recorder, set_live_file};
 use crate::ggml::observe::capture::{Destination, captures};
 use crate::ggml::observe::dump::dumps;
 use crate::ggml::observe::verify::Verify;
@@ -120,7 +120,8 @@ impl Settings {
             | Key::Capture
             | Key::DumpDir
             | Key::Dump
-            | Key::Accounting => return Ok(false),
+            | Key::Accounting
+            | Key::Live => return Ok(false),
         }
         Ok(true)
     }
@@ -221,6 +222,7 @@ fn observe(key: Key, value: &OsStr) -> Result<(), String> {
         Key::DumpDir => dumps().set_folder(path).map_err(text)?,
         Key::Dump => dumps().set_names(parse(value)?).map_err(text)?,
         Key::Accounting => recorder().set(path).map_err(text)?,
+        Key::Live => set_live_file(path).map_err(text)?,
         Key::Recycle => set_limit(parse_limit(value)?),
         Key::Switch | Key::Log | Key::Report => {}
         Key::Rules

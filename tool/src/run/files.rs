@@ -12,6 +12,7 @@ use crate::output::by_ending;
 use crate::settings::checked_pattern;
 
 /// The folder that the graphs of a program are captured to.
+#[derive(Clone)]
 pub struct Captures {
     folder: PathBuf,
     /// The value of LASTUSE_CAPTURE: the folder, or a pattern for the names of its files.

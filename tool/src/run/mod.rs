@@ -2,19 +2,21 @@
 
 pub mod accounting;
 mod files;
+mod live;
 mod report;
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
 use accounting::{Accountings, Form, Written};
 use files::{Captures, Dumps};
 use lastuse::report::explain::Explanation;
 use lastuse::settings::{means_off, variables};
+use live::{Feed, Live};
 use report::Ended;
 
-use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
+use crate::launch::{Allocator, Events, Exit, FAILED, Launcher, NotStarted, Target};
 use crate::output::{Output, by_ending, is_stream, print, print_error, print_notice, print_report};
 use crate::settings::Settings;
 use crate::usage::Failure;
@@ -26,12 +28,16 @@ const KEEP_ORDER: &str = "GGML_VK_DISABLE_GRAPH_OPTIMIZE";
 /// The variable with the file of what devices hold.
 const ACCOUNTING: &str = "LASTUSE_ACCOUNTING";
 
+/// The variable with the file of what they hold now.
+const LIVE: &str = "LASTUSE_LIVE";
+
 const EXAMPLES: &str = "Examples:
   lastuse run ./llama-cli -m model.gguf -p Hello
   lastuse run --off ./llama-cli -m model.gguf       with ggml-alloc, to compare
   lastuse run --accounting ./llama-cli ...          what each device holds
   lastuse run --accounting=memory.html ./llama-cli ...   a picture of it
   lastuse run --accounting=tensors.txt ./llama-cli ...   and every tensor
+  lastuse run --live ./llama-server ...             watch it in a browser
   lastuse run --capture graphs ./llama-cli ...      its graphs, for \"explain\"
   lastuse run --explain ./llama-cli ...             why it needs so much
   lastuse run --verify ./llama-cli ...              check every plan
@@ -61,7 +67,7 @@ executable, 127 there is no such program.";
 #[command(after_help = format!("{EXAMPLES}\n\nEnvironment:\n{}\n\n{EXIT_CODES}", variables()))]
 pub struct Arguments {
     /// Use ggml-alloc: lastuse forwards every call, and only reports.
-    #[arg(long, conflicts_with_all = ["capture", "accounting", "explain", "verify", "rules", "effort", "reorder", "budget", "retain", "dump", "on_demand", "arena", "recycle"])]
+    #[arg(long, conflicts_with_all = ["capture", "accounting", "live", "explain", "verify", "rules", "effort", "reorder", "budget", "retain", "dump", "on_demand", "arena", "recycle"])]
     off: bool,
 
     /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them
@@ -75,6 +81,13 @@ pub struct Arguments {
     /// to a file that ends in .json or .txt.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     accounting: Option<Option<PathBuf>>,
+
+    /// Serve a page for browsers of this machine that follows the program while it runs: what the devices hold, by class and
+    /// over time, how much of it is resident, and the graph that was planned last
+    ///
+    /// The standard error gets its address. It listens on 127.0.0.1 alone, on PORT or on any free port.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, value_parser = clap::value_parser!(u16).range(1..))]
+    live: Option<Option<u16>>,
 
     /// Explain the graph with the largest plan, as "lastuse explain" does.
     #[arg(long)]
@@ -133,35 +146,75 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     let output = arguments.output.as_ref().map(|file| Output::open(file)).transpose().map_err(NotStarted::failed)?;
     let to = accounting::open(arguments.accounting.as_ref().and_then(Option::as_deref))?;
     let mut launcher = arguments.target.launcher()?;
+    let live = arguments.live.map(Live::listen).transpose()?;
     let requests = arguments.requests(&launcher, to.as_ref().map(|(form, _)| *form))?;
+    let feed = requests.feed(&launcher, live.is_some())?;
     if arguments.settings.verify.as_deref() == Some("memory") || requests.dumps.is_some() {
         launcher.guard()?;
-    } else if requests.accountings.is_some() {
+    } else if requests.accountings.is_some() || live.is_some() {
         launcher.guard_if_there();
     }
     let allocator = if arguments.off { Allocator::Ggml } else { Allocator::Lastuse };
     if arguments.verbose {
         print_notice(&launcher.describe());
     }
-    let mut run = launcher.start(allocator, |command| arguments.prepare(command, settings, &requests))?;
+    let mut run = launcher.start(allocator, |command| {
+        arguments.prepare(command, settings, &requests);
+        if let Some(feed) = &feed {
+            command.env(LIVE, feed.file());
+        }
+    })?;
+    if let Some((live, feed)) = live.zip(feed) {
+        print_notice(&format!("the page of {} is at {}", launcher.name(), live.url()));
+        live.follow(feed);
+    }
     let process = run.child.id();
     if matches!(to, Some((Form::Page, _))) {
         run.child.watch();
     }
     let exit = run.child.wait().map_err(|error| NotStarted::failed(format!("cannot wait for the program: {error}")))?;
-    let events = Events::read(&run.events);
-    let survivors = launcher.keep_for_survivors(&run.events);
+    let files = Files { is_json, output, to };
+    let reported = report(arguments, &mut launcher, &run.events, &exit, process, &requests, files);
+    if let Err(message) = reported {
+        print_error(&message);
+        return Ok(if exit.status.success() { ExitCode::from(FAILED) } else { exit_code(exit.status) });
+    }
+    Ok(exit_code(exit.status))
+}
+
+/// Where the reports go.
+struct Files {
+    is_json: bool,
+    output: Option<Output>,
+    /// The file of `--accounting`.
+    to: Option<(Form, Output)>,
+}
+
+/// Writes the reports of a program that has ended, whose number was `process`.
+fn report(
+    arguments: &Arguments,
+    launcher: &mut Launcher,
+    events: &Path,
+    exit: &Exit,
+    process: u32,
+    requests: &Requests,
+    files: Files,
+) -> Result<(), String> {
+    let Files { is_json, output, to } = files;
+    let survivors = launcher.keep_for_survivors(events);
+    let events = Events::read(events);
+    let launcher = &*launcher;
     let written = requests.accountings.as_ref().map(Accountings::read).transpose();
     let explained = requests.captures.as_ref().filter(|_| arguments.explain).map(explain_largest).transpose();
-    let reported = written.and_then(|written| {
+    written.and_then(|written| {
         let explanation = explained?.flatten();
         let ended = Ended {
             arguments,
-            launcher: &launcher,
-            exit: &exit,
+            launcher,
+            exit,
             events: &events,
             survivors: &survivors,
-            requests: &requests,
+            requests,
             written: written.as_deref(),
             explanation,
         };
@@ -177,12 +230,7 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
             (Some((Form::Text, file)), _) => file.write(accounting::tables_with_tensors(&written).as_bytes()),
             _ => Ok(()),
         }
-    });
-    if let Err(message) = reported {
-        print_error(&message);
-        return Ok(if exit.status.success() { ExitCode::from(FAILED) } else { exit_code(exit.status) });
-    }
-    Ok(exit_code(exit.status))
+    })
 }
 
 /// The files that the program writes.
@@ -193,13 +241,22 @@ struct Requests {
     accountings: Option<Accountings>,
 }
 
+impl Requests {
+    /// Returns what a page can tell while the program runs, if there is one.
+    fn feed(&self, launcher: &Launcher, is_live: bool) -> Result<Option<Feed>, NotStarted> {
+        let captures = self.captures.clone().filter(|_| is_live);
+        let feed = captures.map(|captures| Feed::new(launcher.name(), launcher.folder(), captures));
+        feed.transpose().map_err(NotStarted::failed)
+    }
+}
+
 impl Arguments {
     fn requests(&self, launcher: &Launcher, to: Option<Form>) -> Result<Requests, NotStarted> {
         let dumps = self.dump.as_ref().map(|names| Dumps::new(names, self.dump_dir.as_deref())).transpose()?;
         // The program writes no accounting on ggml-alloc, and to the file of the user if that is set.
         let is_recorded = self.accounting.is_some() || (!self.off && std::env::var_os(ACCOUNTING).is_none());
         let accountings = is_recorded.then(|| Accountings::new(launcher.folder())).transpose()?;
-        let is_read = self.explain || matches!(to, Some(Form::Page));
+        let is_read = self.explain || self.live.is_some() || matches!(to, Some(Form::Page));
         Ok(Requests { captures: self.captures(launcher, is_read)?, dumps, accountings })
     }
 

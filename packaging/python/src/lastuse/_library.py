@@ -23,6 +23,7 @@ SETTINGS = (
     "dump_dir",
     "dump",
     "accounting",
+    "live",
 )
 
 

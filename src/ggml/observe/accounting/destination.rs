@@ -76,6 +76,14 @@ impl AccountingFile {
     /// [`NotWritten`]; also if the file exists by now.
     pub fn write(&self, text: &str) -> Result<(), NotWritten> {
         self.check_new()?;
+        self.replace(text)
+    }
+
+    /// Writes a text, completely or not at all, in place of what the file has.
+    ///
+    /// # Errors
+    /// [`NotWritten`].
+    pub fn replace(&self, text: &str) -> Result<(), NotWritten> {
         let path = self.of_process();
         let written = match path.to_str() {
             // Opened again, an ordinary file that they are redirected to would have another position.

@@ -34,7 +34,7 @@ pub struct Recorder {
 }
 
 /// What is recorded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Recording {
     ledger: Ledger,
     /// Written at the end of the process, if there is one.
@@ -105,7 +105,9 @@ impl Recorder {
     /// # Errors
     /// [`NotRecording`].
     pub fn json(&'static self, moment: Moment) -> Result<String, NotRecording> {
-        self.change(|recording| recording.json(moment)).ok_or(NotRecording)
+        // Measuring and writing take long, and the program must not wait for it.
+        let recording = self.change(|recording| recording.clone()).ok_or(NotRecording)?;
+        Ok(recording.json(moment))
     }
 
     /// Notes a buffer that the program has allocated, asking for these bytes.

@@ -43,6 +43,7 @@ fn example() -> Accounting {
             memory: Some(9),
             sums,
             history: vec![BytesAt { ms: 0, bytes: 9 }, BytesAt { ms: 4, bytes: 15 }],
+            samples: Vec::new(),
         }],
         buffers: vec![AccountedBuffer {
             id: 3,

@@ -17,7 +17,8 @@ const HEIGHT: f64 = 140.0;
 pub fn histories(accounting: &Accounting) -> String {
     let of_device = |device: &AccountedDevice| {
         let resident = if device.kind == "cpu" { &accounting.resident[..] } else { &[] };
-        let is_drawn = device.history.len() > 1 || !resident.is_empty();
+        // Samples have the classes, too.
+        let is_drawn = device.samples.is_empty() && (device.history.len() > 1 || !resident.is_empty());
         is_drawn.then(|| history(&device.name, &device.history, resident))
     };
     accounting.devices.iter().filter_map(of_device).collect()

@@ -2,6 +2,7 @@
 
 mod grid;
 mod history;
+mod samples;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,7 @@ use lastuse::accounting::{
     AccountedBuffer, AccountedDevice, AccountedTensor, Accounting, BufferUsage, MemoryClass, Sums,
 };
 use lastuse::placement::Bytes;
+use samples::samples;
 
 use super::run_table::{BufferRow, RunRow};
 use super::sizes::{SizeUnit, as_float};
@@ -177,18 +179,28 @@ pub const ACCOUNTING_STYLE: &str = "
 
 /// Formats the devices, buffers and tensors as a part of a page, without a script.
 pub fn accounting_html(accounting: &Accounting) -> String {
+    let of_tensors = |(title, tensors): (String, &[AccountedTensor])| {
+        format!("<details><summary>{title}</summary>{}</details>\n", table(tensors).html(|_| None))
+    };
+    let tensors: String = tensors(accounting).map(of_tensors).collect();
+    format!("<div class=\"accounting\">\n{}{tensors}</div>\n", devices_html(accounting))
+}
+
+/// Formats what the devices of a process that runs hold, without the tensors.
+pub fn live_html(accounting: &Accounting) -> String {
+    format!("<div class=\"accounting\">\n{}</div>\n", devices_html(accounting))
+}
+
+/// Formats the devices, now and over time, and the buffers.
+fn devices_html(accounting: &Accounting) -> String {
     let entry = |(name, colour, _): (&str, &str, Bytes)| {
         format!("<span class=\"swatch\" style=\"background:{colour}\"></span>{name}")
     };
     let legend: String = coloured(&Sums::default()).map(entry).collect();
     let devices = devices(accounting, false).html(|device| accounting.devices.get(device).map(shares));
-    let histories = histories(accounting) + &turns(accounting);
+    let over_time = samples(accounting) + &histories(accounting) + &turns(accounting);
     let buffers = buffers(accounting).html(|_| None);
-    let of_tensors = |(title, tensors): (String, &[AccountedTensor])| {
-        format!("<details><summary>{title}</summary>{}</details>\n", table(tensors).html(|_| None))
-    };
-    let tensors: String = tensors(accounting).map(of_tensors).collect();
-    format!("<div class=\"accounting\">\n<p>{legend}</p>\n{devices}{histories}{buffers}{tensors}</div>\n")
+    format!("<p>{legend}</p>\n{devices}{over_time}{buffers}")
 }
 
 /// Returns the classes and rounding, each with its colour and its bytes.

@@ -2,11 +2,11 @@
 
 use lastuse::accounting::{
     AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, AllocatorTurn, BufferUsage, BytesAt,
-    Location, MemoryClass, Steps, Sums,
+    Location, MemoryClass, Steps, Sums, SumsAt,
 };
 
 use super::{
-    BufferRow, RunRow, SizeUnit, accounting_html, accounting_summary, accounting_text, devices_in, resident,
+    BufferRow, RunRow, SizeUnit, accounting_html, accounting_summary, accounting_text, devices_in, live_html, resident,
     with_ggml_alloc,
 };
 
@@ -38,6 +38,7 @@ fn example() -> Accounting {
         memory: (kind == "gpu").then_some(400),
         sums,
         history: Vec::new(),
+        samples: Vec::new(),
     };
     let sums = [Sums { weights: 4000, rounding: 96, ..Sums::default() }, Sums { compute: 300, ..Sums::default() }];
     let buffer = |id: u64, device: usize, mapped| AccountedBuffer {
@@ -188,4 +189,28 @@ fn turns_of_allocators_are_drawn_in_lanes() {
     let second =
         "<path class=\"held\" d=\"M0.0 62V55.0H180.0V62zM360.0 62V48.0H720.0V62z\"><title>allocator 3</title></path>";
     assert!(part.contains(first) && part.contains(second), "{part}");
+}
+
+#[test]
+fn samples_are_drawn_by_class_in_place_of_the_history() {
+    let mut accounting = example();
+    accounting.devices[0].history = vec![BytesAt { ms: 0, bytes: 64 }, BytesAt { ms: 9, bytes: 4096 }];
+    assert!(!live_html(&accounting).contains("class=\"samples\""));
+    let sample =
+        |ms, weights, compute, resident| SumsAt { ms, sums: Sums { weights, compute, ..Sums::default() }, resident };
+    accounting.devices[0].samples = vec![sample(1000, 300, 0, Some(0)), sample(3000, 300, 700, Some(500))];
+    let html = live_html(&accounting);
+    assert_eq!(html.matches("<figure").count(), 1, "the history has the same device: {html}");
+    // 140 pixels are 1000 bytes. The sum of all classes is behind that of the first ones.
+    let [all, weights] =
+        ["<path class=\"rounding\"", "<path class=\"weights\""].map(|path| html.find(path).expect(path));
+    assert!(all < weights);
+    assert!(
+        html[all..].starts_with("<path class=\"rounding\" fill=\"#999999\" d=\"M0 140H0.0V98.0H720.0V0.0H720V140z\""),
+        "{html}"
+    );
+    assert!(html[weights..].contains("d=\"M0 140H0.0V98.0H720.0V98.0H720V140z\""), "{html}");
+    assert!(html.contains("<path class=\"resident\" d=\"M0 140H0.0V140.0H720.0V70.0H720\"/>"), "{html}");
+    assert!(html.contains("1.0 s to 3.0 s: <span class=\"reserved\">"), "{html}");
+    assert!(!html.contains("<details>"), "a page that follows has no tensors: {html}");
 }

@@ -23,7 +23,7 @@ use lastuse::graph::GraphPlan;
 use lastuse::graph::snapshot::Snapshot;
 use scene::Scene;
 
-pub use html::html;
+pub use html::{html, html_data};
 pub use svg::svg;
 
 /// A plan to draw. Consecutive views with the same snapshot (by address) are plans of one graph: they are drawn side by side,
@@ -63,6 +63,8 @@ pub struct Options<'a> {
     pub accountings: &'a [&'a Accounting],
     /// True if the page, of two graphs, shows at first what became of the first one.
     pub compared: bool,
+    /// True if the page follows a program that runs: it asks the server that it comes from.
+    pub live: bool,
 }
 
 /// A graph and its plans.

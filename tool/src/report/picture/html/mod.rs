@@ -36,27 +36,44 @@ const PROGRAM: [&str; 20] = [
     include_str!("page/main.js"),
 ];
 
+/// The part of a page that follows a program, and what it adds to the script.
+const LIVE: &str = include_str!("page/live.html");
+const FOLLOW: &str = include_str!("page/live.js");
+
 /// Draws all graphs as one HTML page, which shows one graph at a time, the largest first, with its plans side by side, or two
 /// graphs compared. The page loads nothing.
 pub fn html(views: &[PlanView<'_>], options: &Options<'_>) -> String {
-    let mut graphs = DrawnGraph::all(views, options);
-    graphs.sort_by_key(|drawn| std::cmp::Reverse(drawn.size()));
+    let graphs = sorted(views, options);
     let title = options.title.unwrap_or(graphs.first().map_or("Memory over time", DrawnGraph::title));
     let theme = match options.theme {
         Theme::Auto => "auto",
         Theme::Light => "light",
         Theme::Dark => "dark",
     };
+    let has_devices = options.live || !options.accountings.is_empty();
     // `fill` never searches inserted text, so names in the data are safe.
     let parts = [
         ("{{theme}}", theme.to_owned()),
         ("{{title}}", escaped(title)),
-        ("{{style}}", style::page_sheet() + STYLE + if options.accountings.is_empty() { "" } else { ACCOUNTING_STYLE }),
+        ("{{style}}", style::page_sheet() + STYLE + if has_devices { ACCOUNTING_STYLE } else { "" }),
+        ("{{live}}", if options.live { LIVE.to_owned() } else { String::new() }),
         ("{{devices}}", devices(options.accountings)),
-        ("{{program}}", PROGRAM.concat()),
+        ("{{program}}", PROGRAM.concat() + if options.live { FOLLOW } else { "" }),
         ("{{data}}", data::lines(&graphs, options)),
     ];
     fill(PAGE, &parts)
+}
+
+/// Returns the data of the page with these graphs.
+pub fn html_data(views: &[PlanView<'_>], options: &Options<'_>) -> String {
+    data::lines(&sorted(views, options), options)
+}
+
+/// The graphs, the largest first.
+fn sorted<'a>(views: &[PlanView<'a>], options: &Options<'_>) -> Vec<DrawnGraph<'a>> {
+    let mut graphs = DrawnGraph::all(views, options);
+    graphs.sort_by_key(|drawn| std::cmp::Reverse(drawn.size()));
+    graphs
 }
 
 /// Returns the memory of the devices, as a part of the page that is opened by a click.

@@ -2,7 +2,7 @@
 
 // A line for the data that the page needs at once, then one for each graph, which is read when the graph is first
 // shown.
-const LINES = document.getElementById("data").textContent.split("\n");
+let LINES = document.getElementById("data").textContent.split("\n");
 const DATA = JSON.parse(LINES[0]);
 const SHARING = { OWN: 0, IN_PLACE: 1, INSIDE: 2, KEPT: 3 };
 // Added to the way in which a retained tensor shares memory.
