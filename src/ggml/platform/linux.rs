@@ -14,7 +14,7 @@ use super::BoundCall;
 pub use super::unix::forbid;
 use super::unix::number_of_pages;
 pub use super::unix::{Gzip, Library, Mutex, backtrace, check_writable_folder, discard, function_at};
-pub use super::unix::{next_symbol, page_size, physical_memory, release, reserve, shorten, text};
+pub use super::unix::{next_symbol, page_size, physical_memory, release, reserve, shorten, text, without_signals};
 
 /// The name of zlib on every Linux.
 pub(super) const ZLIB: &CStr = c"libz.so.1";

@@ -8,7 +8,7 @@ use super::BoundCall;
 #[cfg(debug_assertions)]
 pub use super::unix::forbid;
 pub use super::unix::{Gzip, Library, Mutex, backtrace, check_writable_folder, discard, function_at};
-pub use super::unix::{next_symbol, page_size, physical_memory, release, reserve, shorten, text};
+pub use super::unix::{next_symbol, page_size, physical_memory, release, reserve, shorten, text, without_signals};
 
 /// The name of zlib on every macOS.
 pub(super) const ZLIB: &CStr = c"/usr/lib/libz.1.dylib";

@@ -3,7 +3,7 @@
 //! - objects of the process: `for_each_object`, `LoadedObject`, `load_count`, `Library`, `next_symbol`, `function_at`, `backtrace`
 //! - functions that may be missing: `weak_table`
 //! - the end of the process: `at_end`
-//! - threads: `Mutex`
+//! - threads: `Mutex`, `without_signals`
 //! - reserved address space: `reserve`, `shorten`, `forbid`, `release`, `use_small_pages`, `LARGEST_DEFAULT`
 //! - pages: `page_size`, `discard`, `is_private_and_anonymous`, `resident_pages`
 //! - the machine's memory: `physical_memory`, `free_memory`
@@ -37,7 +37,7 @@ pub(in crate::ggml) use system::{at_end, weak_table};
 pub use system::{backtrace, for_each_object, function_at, load_count, next_symbol};
 pub use system::{check_writable_folder, text};
 pub use system::{discard, is_private_and_anonymous, release, reserve, resident_pages, shorten, use_small_pages};
-pub use system::{free_memory, page_size, physical_memory};
+pub use system::{free_memory, page_size, physical_memory, without_signals};
 
 /// A function that an object calls through the dynamic linker.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString, OsStr, c_int, c_void};
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -129,6 +130,21 @@ impl Mutex {
         let status = unsafe { libc::pthread_mutex_unlock(self.0.get()) };
         debug_assert_eq!(status, 0, "a mutex cannot be unlocked");
     }
+}
+
+/// Calls a function in which no signal is handled: a thread that it starts leaves them to the threads of the program.
+pub fn without_signals<T>(act: impl FnOnce() -> T) -> T {
+    let (mut all, mut before) = (MaybeUninit::<libc::sigset_t>::uninit(), MaybeUninit::<libc::sigset_t>::uninit());
+    // SAFETY: a set to be filled.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    // SAFETY: a filled set, and one to be filled with what is blocked now.
+    let blocked = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
+    let done = act();
+    if blocked == 0 {
+        // SAFETY: the set that was filled above.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
+    }
+    done
 }
 
 /// Returns the bytes of a page.

@@ -194,6 +194,11 @@ impl Mutex {
     }
 }
 
+/// Calls a function: there are no signals.
+pub fn without_signals<T>(act: impl FnOnce() -> T) -> T {
+    act()
+}
+
 /// Returns the bytes of a page, which are the same on all of them.
 pub fn page_size() -> usize {
     4096

@@ -1,9 +1,7 @@
 //! Writes what devices hold now to a file, again and again, for a reader that shows it while the process runs.
 
 use std::ffi::OsStr;
-use std::mem::MaybeUninit;
 use std::path::Path;
-use std::ptr::null_mut;
 use std::sync::Once;
 use std::thread::{Builder, sleep};
 use std::time::Duration;
@@ -11,6 +9,7 @@ use std::time::Duration;
 use crate::accounting::Moment;
 use crate::ggml::live::lock::Lock;
 use crate::ggml::observe::whole_file::NotWritten;
+use crate::ggml::platform;
 use crate::ggml::version::SIGNATURE;
 
 use super::destination::AccountingFile;
@@ -41,20 +40,10 @@ pub fn set_live_file(path: Option<&OsStr>) -> Result<(), NotWritten> {
     Ok(())
 }
 
-/// Starts the thread that writes. Signals are for the threads of the program: it takes none.
+/// Starts the thread that writes.
 fn start() {
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: a set to be filled.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: a filled set, and one to be filled with what was blocked before.
-    let blocked = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
-    let started = Builder::new().name("lastuse-live".to_owned()).spawn(write_on);
-    if blocked == 0 {
-        // SAFETY: the set that was filled above.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut()) };
-    }
-    if let Err(error) = started {
+    let start = || Builder::new().name("lastuse-live".to_owned()).spawn(write_on);
+    if let Err(error) = platform::without_signals(start) {
         eprintln!("{SIGNATURE}nothing is written while the program runs: {error}");
     }
 }
