@@ -8,10 +8,11 @@
 // To see whether it is in use, and what it has done:
 //
 //   if (!lastuse_enabled()) puts(lastuse_last_error());
-//   struct lastuse_stats stats = { .struct_size = sizeof(stats) };
+//   struct lastuse_stats stats = { sizeof(stats) }; // struct_size; the rest is 0
 //   lastuse_stats_report(&stats);
 //
-// This header adds functions for these topics, each with an example in docs/examples; docs/api.md lists them all.
+// This header adds functions for these topics, each with an example in docs/examples; docs/api.md lists them all (in the
+// sources of lastuse).
 //
 //   topic                                                   guide                   examples
 //   is lastuse in use, and what it has done                 docs/api.md             docs/examples/process.c
@@ -516,13 +517,13 @@ const char *lastuse_last_error(void);
 // another thread at the same time may be counted in some fields and not yet in others.
 bool lastuse_stats_report(struct lastuse_stats *report);
 
-// Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators
-// created from now on, those of schedulers included: "rules" (which memory tensors may share), "effort" (how long to
-// search for smaller plans), "reorder", "budget", "on_demand", "arena" (memory that schedulers share), "verify" (checks); for all: "recycle" (buffers of freed
-// allocators), "retain" (names of tensors that stay readable), "capture" (a folder for planned graphs), "dump" and
-// "dump_dir" (names of tensors for lastuse_graph_dump, and its folder), "accounting" and "live" (files for what devices held,
-// and hold now). See docs/settings.md for values. NULL and "" are the default. Strings are copied. Returns false and changes nothing if name
-// is unknown, value is not valid or lastuse is not enabled.
+// Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators created
+// from now on, those of schedulers included:
+//   "rules", "effort", "reorder", "budget", "on_demand", "arena", "verify"
+// For the whole process, at once:
+//   "recycle", "retain", "capture", "dump", "dump_dir", "accounting", "live"
+// docs/settings.md describes each. NULL and "" are the default. Strings are copied. Returns false and changes nothing if name is
+// unknown, value is not valid or lastuse is not enabled.
 bool lastuse_set(const char *name,
                  const char *value);
 

@@ -87,13 +87,13 @@ pub unsafe extern "C" fn lastuse_stats_report(report: *mut lastuse_stats) -> boo
     })
 }
 
-/// Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators
-/// created from now on, those of schedulers included: "rules" (which memory tensors may share), "effort" (how long to
-/// search for smaller plans), "reorder", "budget", "on_demand", "arena" (memory that schedulers share), "verify" (checks); for all: "recycle" (buffers of freed
-/// allocators), "retain" (names of tensors that stay readable), "capture" (a folder for planned graphs), "dump" and
-/// "dump_dir" (names of tensors for lastuse_graph_dump, and its folder), "accounting" and "live" (files for what devices held,
-/// and hold now). See docs/settings.md for values. NULL and "" are the default. Strings are copied. Returns false and changes nothing if name
-/// is unknown, value is not valid or lastuse is not enabled.
+/// Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators created
+/// from now on, those of schedulers included:
+///   "rules", "effort", "reorder", "budget", "on_demand", "arena", "verify"
+/// For the whole process, at once:
+///   "recycle", "retain", "capture", "dump", "dump_dir", "accounting", "live"
+/// docs/settings.md describes each. NULL and "" are the default. Strings are copied. Returns false and changes nothing if name is
+/// unknown, value is not valid or lastuse is not enabled.
 ///
 /// # Safety
 /// `name` is a string that ends in NUL, and `value` is NULL or one.

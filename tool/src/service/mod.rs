@@ -206,7 +206,7 @@ impl Place {
             return Ok(!self.dry_run);
         }
         if !io::stdin().is_terminal() {
-            return Err("nothing was done: --yes does it without asking, which needs a terminal".to_owned());
+            return Err("nothing was done: without a terminal to ask on, it takes --yes".to_owned());
         }
         print(b"Do it? [y/N] ")?;
         io::stdout().flush().map_err(|error| error.to_string())?;
