@@ -11,6 +11,7 @@ mod files;
 mod here;
 mod inject;
 mod licences;
+mod macos;
 mod nix;
 mod node;
 mod npm;
@@ -161,6 +162,13 @@ const WAYS: &[Way] = &[
         needed: &[MINGW, WINE],
         option: None,
         test: |_| windows::test(),
+    },
+    Way {
+        name: "macos",
+        about: "the libraries for macOS, built by zig; nothing of it runs here",
+        needed: &[PYTHON],
+        option: None,
+        test: |_| macos::test(),
     },
     Way {
         name: "aur",
