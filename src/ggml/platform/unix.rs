@@ -49,7 +49,8 @@ impl Library {
     /// # Safety
     /// `handle` is null, or comes from `dlopen` and is closed by nothing else.
     unsafe fn from_handle(handle: *mut c_void) -> Option<Self> {
-        (!handle.is_null()).then_some(Self { handle })
+        // Not `then_some`, which would close the null handle.
+        (!handle.is_null()).then(|| Self { handle })
     }
 
     /// Returns the address of a symbol that the library, or one that it needs, defines; null if there is none.
