@@ -60,7 +60,7 @@ impl Prefix {
         Ok(Self { libraries: folder.join(libraries), folder: folder.to_owned(), _lock: lock })
     }
 
-    /// As [`Self::at`], for what can be moved, such as an unpacked archive.
+    /// As [`Self::at`], for a relocatable installation, such as an unpacked archive.
     ///
     /// # Errors
     /// Likewise; and a path of the repository in an installed file.

@@ -3,7 +3,7 @@
 //! After `ggml_backend_sched_reset`, ggml takes the tensors of the scheduler's graph as dangling. Programs that allocate graphs only
 //! to learn their sizes still read them: whisper.cpp allocates four graphs when it starts, and each has a view of a result of the
 //! one before. The scheduler reads the buffer of that result, so it stays until another graph is allocated; and that graph gets
-//! its own, small copy of the result, without the other tensors of the discarded graph.
+//! the result in a small chunk, without the other tensors of the discarded graph.
 
 use crate::ggml::live::buffers::{Buffer, BufferType};
 use crate::ggml::live::recycled;
@@ -39,9 +39,9 @@ struct Moved<'g> {
     offset: Bytes,
 }
 
-/// Moves the tensors in `chunk` that a graph reads into a chunk of their own, without their contents, which nothing has computed.
-/// Returns `None` if there is no memory, or they are not results alone: inputs may have been set, and the nodes of a graph that is
-/// allocated again share memory.
+/// Moves the tensors in `chunk` that a graph reads into a new chunk, without their contents, which nothing has computed. Returns
+/// `None` if memory is short, or if others than results are read: inputs may have been set, and nodes of a graph that is allocated
+/// again share memory.
 fn move_results(graph: GraphRef<'_>, chunk: &Chunk, buffer_type: BufferType) -> Option<Chunk> {
     let is_in = |tensor: &TensorRef<'_>| tensor.has_memory() && tensor.buffer() == chunk.as_ptr();
     if graph.nodes.iter().any(is_in) {

@@ -89,7 +89,7 @@ pub fn for_each_object<F: FnMut(&LoadedObject<'_>)>(mut visit: F) {
     unsafe { libc::dl_iterate_phdr(Some(each::<F>), ptr::from_mut(&mut visit).cast()) };
 }
 
-/// Returns the number of objects that the process has loaded so far. While it is unchanged, there is no new object.
+/// Returns the number of objects that the process has loaded so far, which changes when objects are loaded.
 pub fn load_count() -> u64 {
     unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, count: *mut c_void) -> c_int {
         // SAFETY: the linker passes a valid description.
@@ -127,7 +127,7 @@ macro_rules! weak_table {
 }
 pub(in crate::ggml) use weak_table;
 
-/// Has the dynamic linker call a function when the process ends, or the library is unloaded.
+/// Calls a function when the process ends or the library is unloaded: the dynamic linker does.
 macro_rules! at_end {
     ($function:path) => {
         #[used]

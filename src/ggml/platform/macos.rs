@@ -88,7 +88,7 @@ impl LoadedObject<'_> {
             if kind == SEGMENT {
                 // SAFETY: a load command of this kind.
                 let segment = unsafe { command.cast::<Segment>().read() };
-                // What no one may access is no part of it: the first addresses of a program.
+                // Segments that cannot be accessed are left out: the page of null pointers is one.
                 if segment.most_protection != 0 {
                     let at = |address: u64| usize::try_from(address).unwrap_or(usize::MAX).wrapping_add_signed(slide);
                     start = start.min(at(segment.address));
@@ -123,7 +123,7 @@ pub fn for_each_object<F: FnMut(&LoadedObject<'_>)>(mut visit: F) {
     }
 }
 
-/// Returns a number for the objects that are loaded. While it is unchanged, there is no new one.
+/// Returns a number that changes when objects are loaded.
 pub fn load_count() -> u64 {
     let (mut count, mut sum) = (0u64, 0u64);
     for_each_object(|object| {
@@ -153,7 +153,7 @@ macro_rules! weak_table {
 }
 pub(in crate::ggml) use weak_table;
 
-/// Has the C library call a function when the process ends. It is told when the program starts.
+/// Calls a function when the process ends: `atexit` is told when the program starts.
 macro_rules! at_end {
     ($function:path) => {
         #[used]

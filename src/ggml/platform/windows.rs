@@ -60,7 +60,7 @@ pub fn for_each_object<F: FnMut(&LoadedObject<'_>)>(mut visit: F) {
     Module::all().into_iter().for_each(|module| visit(&LoadedObject(module, PhantomData)));
 }
 
-/// Returns a number for the modules that are loaded. While it is unchanged, there is no new one.
+/// Returns a number that changes when modules are loaded.
 pub fn load_count() -> u64 {
     let mut hasher = DefaultHasher::new();
     Module::all().into_iter().for_each(|module| module.0.hash(&mut hasher));
@@ -145,7 +145,7 @@ macro_rules! weak_table {
 }
 pub(in crate::ggml) use weak_table;
 
-/// Has the C library call a function when the process ends. It is told when the program starts.
+/// Calls a function when the process ends: `atexit` is told when the program starts.
 macro_rules! at_end {
     ($function:path) => {
         #[used]

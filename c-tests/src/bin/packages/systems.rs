@@ -59,7 +59,7 @@ pub fn test_musl() -> Result<()> {
 }
 
 /// Checks that lastuse serves a program that is linked with it and without shared libraries, and that the program has the results
-/// of the one that is linked with ggml alone: there is no ggml-alloc in it for `LASTUSE=off`.
+/// of the one that is linked with ggml alone. `LASTUSE=off` would have no effect, since lastuse replaces ggml-alloc in it.
 fn check_static(system: &str, programs: &Path, name: &str) -> Result<()> {
     let plain = Program::existing(programs.join(name)).run_with(&[], &[])?;
     let linked = served(&programs.join(format!("{name}-linked")), &[], &[])?;

@@ -131,7 +131,7 @@ impl Build {
     }
 }
 
-/// Functions of C++ that ggml's other libraries do not call are no names of C, nor is what only this object uses.
+/// Returns `true` for the name of a C function, which other libraries may call: not for those of C++ or of one object alone.
 fn is_name_of_c(name: &str) -> bool {
     !name.is_empty() && !name.starts_with("_Z") && !name.contains(['.', ':'])
 }
