@@ -93,7 +93,8 @@ fn page_follows_a_program_while_it_runs() {
         "(() => {{ const pen = {PIXELS}(state.painters[1]); const {{ width, height }} = pen.canvas;
         return new Set(new Uint32Array(pen.getImageData(0, 0, width, height).data.buffer)).size; }})()"
     );
-    assert!(value(&mut browser, &colours).as_u64() > Some(100));
+    // It is painted in the next frame, and again when the next graph is planned.
+    expect(browser.wait_for(&format!("{colours} > 100")));
     // What the device holds, by class: the weights, the cache and the compute buffer of this model, reserved and resident.
     expect(browser.wait_for("document.querySelectorAll('#live-devices table tr').length > 4"));
     // The cells have bytes in their titles.
