@@ -11,8 +11,8 @@
 //   struct lastuse_stats stats = { sizeof(stats) }; // struct_size; the rest is 0
 //   lastuse_stats_report(&stats);
 //
-// This header adds functions for these topics, each with an example in docs/examples; docs/api.md lists them all (in the
-// sources of lastuse).
+// This header adds functions for these topics, each with an example in docs/examples; docs/api.md lists them all. docs is
+// a folder of the sources of lastuse.
 //
 //   topic                                                   guide                   examples
 //   is lastuse in use, and what it has done                 docs/api.md             docs/examples/process.c
@@ -56,6 +56,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+// The version of this header; lastuse_version has that of the library.
+#define LASTUSE_VERSION_MAJOR 0
+#define LASTUSE_VERSION_MINOR 1
+#define LASTUSE_VERSION_PATCH 0
 
 struct ggml_gallocr; // ggml-alloc.h
 struct ggml_tallocr; // ggml-alloc.h

@@ -5,10 +5,11 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{NonNull, null, null_mut};
 
 use crate::ggml::{
-    GraphRef, LiveRetention, MemoryGuard, NextCallback, NotComputed, STATUS_SUCCESS, Settings, TensorRef, Verify,
-    all_ggmls, check_place, check_places, compute_guarded, places_are_recorded, settings, verify_graph,
+    GraphRef, LiveRetention, MemoryGuard, NextCallback, NotComputed, STATUS_SUCCESS, TensorRef, all_ggmls, check_place,
+    check_places, compute_guarded, places_are_recorded, settings, verify_graph,
 };
 use crate::ggml::{ggml_backend, ggml_backend_buffer, ggml_cgraph, ggml_of_caller, ggml_of_object, ggml_tensor};
+use crate::settings::{Settings, Verify};
 
 use super::arguments::ggml_of_graph;
 use super::c_types::sized_struct;

@@ -7,9 +7,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CString, c_int};
-use std::fmt;
 use std::io::Write;
-use std::str::FromStr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::ggml::bindings::ggml_log_callback;
@@ -17,44 +15,7 @@ use crate::ggml::environment::text_of;
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::linking::loaded::Object;
 use crate::ggml::linking::owner::defines_ggml;
-use crate::settings::Key;
-use crate::settings::means_off;
-
-/// The level of a message, the most important first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Something cannot be done.
-    Error,
-    /// A request is not followed exactly.
-    Warn,
-    /// The plans of each allocator.
-    Info,
-    /// The decision at each call, and the time that it takes.
-    Debug,
-}
-
-const LEVELS: [(&str, Level); 4] =
-    [("error", Level::Error), ("warn", Level::Warn), ("info", Level::Info), ("debug", Level::Debug)];
-
-/// A word that names no level.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownLevel(String);
-
-impl fmt::Display for UnknownLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = LEVELS.map(|(word, _)| word).join(", ");
-        write!(f, "unknown level {:?}; expected {known}, off", self.0)
-    }
-}
-
-impl FromStr for Level {
-    type Err = UnknownLevel;
-
-    fn from_str(word: &str) -> Result<Self, UnknownLevel> {
-        let known = LEVELS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word));
-        known.map(|(_, level)| *level).ok_or_else(|| UnknownLevel(word.to_owned()))
-    }
-}
+use crate::settings::{Key, Level, parse_level};
 
 impl Level {
     /// Returns ggml's number for the level.
@@ -101,9 +62,7 @@ fn configured_level(functions: &Functions) -> Option<Level> {
     if let Some(&level) = CONFIGURED.get() {
         return level;
     }
-    let word = text_of(Key::Log).unwrap_or_default();
-    let parsed =
-        Some(word.trim()).filter(|word| !word.is_empty() && !means_off(word)).map(str::parse::<Level>).transpose();
+    let parsed = parse_level(&text_of(Key::Log).unwrap_or_default());
     let level = parsed.clone().unwrap_or_default();
     let is_first = CONFIGURED.set(level).is_ok();
     if let (true, Err(unknown)) = (is_first, parsed) {
@@ -196,22 +155,4 @@ fn functions() -> Option<Functions> {
 fn loaded() -> Option<Functions> {
     let ggmls = Object::all().into_iter().filter(defines_ggml);
     ggmls.filter_map(|object| object.open()).find_map(|library| Functions::loaded(&library).ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn levels_are_parsed_in_any_case() {
-        assert_eq!(LEVELS.map(|(word, _)| word.parse()), LEVELS.map(|(_, level)| Ok(level)));
-        assert_eq!("WARN".parse(), Ok(Level::Warn));
-        assert!(Level::Error < Level::Warn && Level::Warn < Level::Info && Level::Info < Level::Debug);
-    }
-
-    #[test]
-    fn unknown_level_is_quoted_with_the_known_ones() {
-        let unknown = "loud".parse::<Level>().expect_err("there is no such level");
-        assert_eq!(unknown.to_string(), "unknown level \"loud\"; expected error, warn, info, debug, off");
-    }
 }

@@ -70,7 +70,7 @@ pub use observe::accounting::recorder;
 pub use observe::capture::captures;
 pub use observe::note_context;
 pub use observe::statistics::totals;
-pub use observe::verify::{MemoryGuard, NextCallback, NotComputed, Verify, Violation, compute_guarded, verify_graph};
+pub use observe::verify::{MemoryGuard, NextCallback, NotComputed, Violation, compute_guarded, verify_graph};
 pub use observe::verify::{
     check_not_freed, check_place, check_places, note_buffer_allocated, note_buffer_freed, places_are_recorded,
 };
@@ -86,7 +86,7 @@ pub use process::ggml::{Ggml, NoGgml, Server};
 pub use process::original_events;
 pub use process::reached::note_reached;
 pub use process::registry::{all_ggmls, ggml_of_buffers, ggml_of_caller, ggml_of_object, ggml_of_type};
-pub use process::settings::{AllocatorSetting, Settings, set, settings};
+pub use process::settings::{AllocatorSetting, set, settings};
 pub use refusal::Refusal;
 pub use retention::LiveRetention;
 pub use steps::{AfterStep, Runner, Steps};

@@ -14,17 +14,18 @@ const MAX_PAIRWISE: usize = 2_000;
 pub struct Options {
     /// The rules for sharing memory [default: those recorded in the file, or else all]
     ///
-    /// A list of: all, ggml (those of ggml-alloc), none, and names of rules, with no- to switch one off; for example
+    /// A list of: default, all, ggml (those of ggml-alloc), none, and names of rules, with no- to switch one off; for example
     /// "no-unread-inputs" or "ggml,views". Rules: in-place, views, rows, scans, copies, concat, oldest-source,
-    /// leafs-last, unread-inputs, inactive, keep-inputs. Every buffer is planned as a CPU buffer. Captured graphs record
-    /// the rules of their program: keep-inputs, which takes memory, where a program used the allocator itself.
+    /// leafs-last, unread-inputs, inactive, keep-inputs. Every buffer is planned as a CPU buffer: words for other devices, such
+    /// as "gpu:ggml", have no effect on files. Captured graphs record the rules of their program: keep-inputs, which takes
+    /// memory, where a program used the allocator itself.
     #[arg(long)]
     pub rules: Option<RuleSetting>,
 
-    /// The work limit of the search for a smaller placement; 0 disables the search [default: see --help]
+    /// The work limit of the search for a smaller placement; 0 disables the search [default: that of the
+    /// captured program, or else 100000, and 1000000000 for CSV files]
     ///
-    /// A core does some hundreds of millions of units a second. The default for captured graphs is the effort of their
-    /// program, for other graphs 100000, as in programs, and for CSV files 1000000000. Equal efforts give equal
+    /// A core does some hundreds of millions of units a second. In programs the default is 100000. Equal efforts give equal
     /// plans. A graph may take it several times: for each buffer, for other sharing rules, and with --reorder for each
     /// order that is planned. With this option the table of "lastuse plan" has a column "outcome": whether the plan is
     /// proven to be the smallest with its live ranges.

@@ -28,7 +28,11 @@ pub struct Settings {
     #[arg(long, value_name = "NAMES")]
     pub retain: Option<String>,
 
-    /// The rules for sharing memory, as in "lastuse plan".
+    /// The rules for sharing memory [default: default]
+    ///
+    /// A list of: default (what is correct on each device), all, ggml (those of ggml-alloc), none, and names of rules, with no- to
+    /// switch one off: "no-unread-inputs", "ggml,views". "lastuse plan --help" lists them. A word that names a device is for that
+    /// alone: cpu:, gpu:, vulkan:, cuda:, metal:, as in "gpu:ggml".
     #[arg(long)]
     rules: Option<String>,
 

@@ -58,6 +58,23 @@ fn compute_buffers_are_those_of_the_captured_graphs() {
 }
 
 #[test]
+fn few_logits_are_those_of_the_captured_graphs() {
+    let page = worth();
+    let table = table(&page, "lastuse, without logits");
+    assert!(table.len() > 5, "only {} rows", table.len() - 1);
+    for row in &table[1..] {
+        let graph = row[1].trim_matches('`');
+        let [before, after] = [&["--rules", "ggml"] as &[&str], &[]].map(|options| {
+            let logits = explained(graph, options)["remedies"]["largest"][0].clone();
+            assert_eq!(logits["pattern"]["logits"]["tokens"], 512, "{graph}");
+            bytes(&logits["lower_bound_without"])
+        });
+        let mib = |bytes: f64| format!("{:.1} MiB", bytes / MIB);
+        assert_eq!(row[2..], [mib(before), format!("{}, {}", mib(after), change(before, after))], "{graph}");
+    }
+}
+
+#[test]
 fn caches_are_those_of_the_captured_graph() {
     let graph = "flash-v128k-llama";
     let snapshot = expect(read_graph(&repository().join(format!("c-tests/graphs/{graph}.jsonl.gz"))));

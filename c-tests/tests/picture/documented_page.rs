@@ -55,12 +55,12 @@ fn assert_shown(browser: &mut Browser, name: &str) {
 
 /// What is written on the page, where, and the place that it tells of: expressions for a point of the window.
 const NOTES: [(&str, [u32; 2], &str); 6] = [
-    ("1  a tensor: as high as its bytes, as long as it lives", [120, 330], "of(0, 'l_out-2')"),
-    ("2  the peak: the most bytes are live", [190, 262], "peak(0)"),
+    ("1  a tensor", [220, 330], "of(0, 'l_out-2')"),
+    ("2  the peak", [165, 262], "peak(0)"),
     ("3  what lastuse saves", [770, 232], "saving()"),
-    ("4  the size of the buffer", [900, 440], "size(1)"),
-    ("5  live bytes at each step, and the lower bound", [690, 520], "curve(1)"),
-    ("6  what is live at each peak", [1160, 778], "list()"),
+    ("4  size of the buffer", [930, 340], "size(1)"),
+    ("5  live bytes", [712, 540], "curve(1)"),
+    ("6  live at the peak", [1276, 143], "list()"),
 ];
 
 /// Writes the notes on the page, each with a line to its place.
@@ -85,8 +85,8 @@ fn annotate(browser: &mut Browser) {
                 const saving = () => {{ const [x, y] = size(1); return [x, y - 60]; }};
                 const curve = (plan) => {{ const [, frame, , box] = ready(plan);
                     return [box.left + frame.x(view, 60), box.top + frame.curveTops[0] + 62]; }};
-                const list = () => {{ const box = document.querySelectorAll('#details .largest')[1].getBoundingClientRect();
-                    return [box.left + 40, box.bottom - 8]; }};
+                const list = () => {{ const box = document.querySelectorAll('#details .largest')[0].getBoundingClientRect();
+                    return [box.left + 207, box.top + 27]; }};
                 const note = (text, x, y, [toX, toY]) => {{
                     const made = node('div', {{ style: `position: fixed; z-index: 9; left: ${{x}}px; top: ${{y}}px; padding: 4px 9px; font-weight: 600;
                         background: #fff3b0; color: #16191d; border: 2px solid #16191d; border-radius: 6px;` }}, text);

@@ -73,7 +73,7 @@ fn each_buffer_is_explained() {
     let first = "\
 gated: 4 nodes, steps counted from 0
 
-Buffer 0, CPU: 9.38 KiB (9600 bytes); ggml-alloc needs 9.41 KiB (9632 bytes), 0.3 % more
+Buffer 0, CPU: 9.38 KiB (9600 bytes), -0.3 % from ggml-alloc's 9.41 KiB (9632 bytes)
   Peak: step 2, GLU \"product\": 9.38 KiB (9600 bytes).
   Fragmentation: none, the plan is at its lower bound.
 

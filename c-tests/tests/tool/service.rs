@@ -35,7 +35,7 @@ impl Root {
         root.add("etc/systemd/system/ollama.service", UNIT.as_bytes());
         root.add("usr/bin/program", b"\x7fELF");
         fs::set_permissions(root.path("usr/bin/program"), Permissions::from_mode(0o755)).expect("its owner");
-        root.add(&LIBRARY[1..], b"\x7fELF");
+        root.add_library(&LIBRARY[1..]);
         // What each service depends on.
         for target in ["sysinit", "basic", "shutdown", "network-online", "default"] {
             root.add(&format!("usr/lib/systemd/system/{target}.target"), b"[Unit]\nDefaultDependencies=no\n");
@@ -53,6 +53,10 @@ impl Root {
         fs::write(path, content).expect("writable");
     }
 
+    fn add_library(&self, name: &str) {
+        self.add(name, &fs::read(built_library()).expect("it is built"));
+    }
+
     fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
@@ -68,6 +72,11 @@ impl Drop for Root {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// The library of the tool that is tested.
+fn built_library() -> PathBuf {
+    file().with_file_name("../lib/liblastuse.so")
 }
 
 fn succeeded(output: &Output) -> &str {
@@ -145,9 +154,9 @@ fn systemd_verifies_what_it_reads() {
 fn systemd_reads_values_as_they_were_given() {
     let root = Root::new("values");
     root.add("systemd/user/model.service", UNIT.replace("User=ollama\n", "").as_bytes());
-    root.add("lib.so", b"\x7fELF");
+    root.add_library("lib.so");
     let mut enable = command(&["enable", "--user", "--yes", "--library"]);
-    enable.arg(root.path("lib.so")).args(["--retain", "l 50%n \"*\" \\$HOME", "--set", "LASTUSE_LOG=a'b", "model"]);
+    enable.arg(root.path("lib.so")).args(["--retain", "l 50%n \"*\" \\$HOME", "--set", "LASTUSE_CAPTURE=a'b", "model"]);
     succeeded(&enable.env("XDG_CONFIG_HOME", &root.0).output().expect("the tool starts"));
     // Its test mode prints every unit that it has loaded; it is not for root.
     let mut manager = as_another_user(Path::new("/lib/systemd/systemd"));
@@ -158,7 +167,7 @@ fn systemd_reads_values_as_they_were_given() {
     let text = stdout(&output);
     let read: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("Environment: ")).collect();
     let library = format!("LD_PRELOAD={}", root.path("lib.so").display());
-    for line in [&*library, "LASTUSE_RETAIN=l 50%n \"*\" \\$HOME", "LASTUSE_LOG=a'b"] {
+    for line in [&*library, "LASTUSE_RETAIN=l 50%n \"*\" \\$HOME", "LASTUSE_CAPTURE=a'b"] {
         assert!(read.contains(&line), "{line} is not in {read:?}\n{}", stderr(&output));
     }
 }
@@ -194,6 +203,17 @@ fn what_stands_against_it_is_named() {
         "LASTUSE_RULES is given twice",
     );
     fails(&["enable", "--yes", "--library", "/opt/none.so", "ollama"], "the library /opt/none.so cannot be used: ");
+    root.add("opt/other.so", b"\x7fELF");
+    fails(&["enable", "--yes", "--library", "/opt/other.so", "ollama"], "it is not the library of lastuse");
+    for (setting, why) in [
+        ("LASTUSE_LOG=loud", "LASTUSE_LOG: \"loud\" is unknown; expected error, warn, info, debug, off"),
+        ("LASTUSE_RECYCLE=much", "LASTUSE_RECYCLE: \"much\" is not a limit"),
+        ("LASTUSE_ARENA=mine", "LASTUSE_ARENA: \"mine\" is unknown"),
+        ("LASTUSE_LOUD=1", "LASTUSE_LOUD is none of LASTUSE, LASTUSE_LOG, "),
+        ("LASTUSE=maybe", "LASTUSE: \"maybe\" is unknown"),
+    ] {
+        fails(&["enable", "--yes", "--set", setting, "ollama"], why);
+    }
     fails(&["disable", "--yes", "ollama"], "ollama.service is not enabled");
 
     succeeded(&root.lastuse(&["enable", "--yes", "ollama"]));
@@ -237,7 +257,7 @@ fn missing_rights_are_named() {
 fn now_reloads_systemd_and_restarts_the_service() {
     let root = Root::new("now");
     root.add("systemd/user/model@.service", UNIT.as_bytes());
-    root.add("lib.so", b"\x7fELF");
+    root.add_library("lib.so");
     root.add("bin/systemctl", b"#!/bin/sh\necho \"$@\" >> \"$XDG_CONFIG_HOME/calls\"\n[ -z \"$FAILS\" ]\n");
     fs::set_permissions(root.path("bin/systemctl"), Permissions::from_mode(0o755)).expect("its owner");
     let path = format!("{}:{}", root.path("bin").display(), std::env::var("PATH").unwrap_or_default());
@@ -279,8 +299,7 @@ fn programs_of_an_image_are_served() {
     copy(program.path(), Path::new("/app"));
     // Chroot itself runs outside of the image.
     copy(Path::new("/usr/bin/env"), Path::new("/usr/bin/env"));
-    let library = file().with_file_name("../lib/liblastuse.so");
-    copy(&library, Path::new(LIBRARY));
+    copy(&built_library(), Path::new(LIBRARY));
     let run = |preload: &str| {
         let mut command = Command::new(if is_root() { "chroot" } else { "unshare" });
         if !is_root() {

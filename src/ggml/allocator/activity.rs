@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
-use crate::ggml::log::Level;
 use crate::ggml::observe::accounting::{GraphDraft, recorder};
 use crate::ggml::observe::events::{BufferEvent, Events, PlannedBufferSizes};
 use crate::ggml::observe::statistics::{LargestPlan, Statistics};
@@ -13,6 +12,7 @@ use crate::ggml::read::{ReadGraph, Requested};
 use crate::ggml::refusal::Refusal;
 use crate::graph::{Flags, GraphPlan, TensorId, shape_label};
 use crate::placement::Bytes;
+use crate::settings::Level;
 
 use super::chunks::Chunks;
 use super::planner::BufferTypes;

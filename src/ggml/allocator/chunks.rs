@@ -12,10 +12,10 @@ use crate::ggml::live::recycled;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::surplus::{RUNS, give_back_beyond, note_graph};
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
-use crate::ggml::process::settings::Settings;
 use crate::ggml::refusal::Refusal;
 use crate::graph::{Address, BufferPlan};
 use crate::placement::Bytes;
+use crate::settings::Settings;
 
 use super::arena::{Chunk, Tenancy, are_large_enough, larger_of, let_go, reads, results};
 use super::demand::Demand;

@@ -5,8 +5,8 @@ use std::ffi::CStr;
 
 use crate::ggml::environment::value_of;
 use crate::ggml::live::buffers::BufferType;
-use crate::ggml::process::settings::Settings;
 use crate::placement::Bytes;
+use crate::settings::Settings;
 
 /// With another value than 0, schedulers end the program where they reserve again.
 const DEBUG_REALLOC: &CStr = c"GGML_SCHED_DEBUG_REALLOC";

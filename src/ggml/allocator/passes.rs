@@ -4,13 +4,12 @@
 use std::ptr::NonNull;
 
 use crate::ggml::bindings::ggml_cgraph;
-use crate::ggml::environment::Switch;
 use crate::ggml::live::tensor::GraphRef;
-use crate::ggml::process::settings::Settings;
 use crate::ggml::read::{ReadGraph, Requested, read};
 use crate::ggml::refusal::Refusal;
 use crate::graph::GraphPlan;
 use crate::placement::Bytes;
+use crate::settings::{Settings, Switch};
 
 use super::orders::{NewOrder, Orders};
 use super::planner::Planner;

@@ -8,7 +8,7 @@ use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::outputs::check;
-use crate::ggml::process::settings::{Settings, retained_names};
+use crate::ggml::process::settings::retained_names;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::snapshot::SnapshotSource;
 use crate::ggml::read::workspace::Workspace;
@@ -20,6 +20,7 @@ use crate::graph::{
     Wishes, plan,
 };
 use crate::placement::Effort;
+use crate::settings::Settings;
 
 /// The distinct buffer types of an allocator. Each is planned as one buffer, in one or several chunks.
 #[derive(Debug)]

@@ -4,21 +4,13 @@
 //! A buffer waits where the user has set a limit, until an allocator takes it, its time is over, or memory is short. At the end of
 //! the process the system has all back: the backends may be gone by then.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::placement::Bytes;
+use crate::settings::Limit;
 
 use super::buffers::{Buffer, BufferType};
 use super::lock::Lock;
-
-/// How much waits, and how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
-    /// Bytes of all buffers that wait.
-    pub bytes: Bytes,
-    /// How long each waits at most.
-    pub time: Duration,
-}
 
 /// A buffer that waits.
 #[derive(Debug)]

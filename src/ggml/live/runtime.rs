@@ -7,7 +7,8 @@ use crate::ggml::linking::original::Original;
 use crate::ggml::live::operations::Operations;
 use crate::ggml::live::probe::GraphLayout;
 use crate::ggml::live::tensor::TensorRef;
-use crate::ggml::log::{Level, is_log_enabled, log_message};
+use crate::ggml::log::{is_log_enabled, log_message};
+use crate::settings::Level;
 
 /// A ggml whose struct layout the probe has confirmed.
 #[derive(Debug)]

@@ -14,11 +14,11 @@ use crate::placement::Bytes;
 
 use crate::ggml::environment::path_in;
 use crate::ggml::linking::functions::Functions;
-use crate::ggml::log::{Level, log_message};
+use crate::ggml::log::log_message;
 use crate::ggml::observe::dump::Dumped;
 use crate::ggml::observe::statistics::Statistics;
 use crate::ggml::version::{SIGNATURE, VERSION};
-use crate::settings::Key;
+use crate::settings::{Key, Level};
 
 /// An open event report.
 #[derive(Debug)]

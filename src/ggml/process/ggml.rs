@@ -5,19 +5,19 @@ use std::fmt;
 use std::ptr::null;
 use std::sync::OnceLock;
 
-use crate::ggml::environment::{Switch, text_of};
+use crate::ggml::environment::text_of;
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::linking::loaded::Object;
 use crate::ggml::linking::original::Original;
 use crate::ggml::linking::owner::is_linked;
 use crate::ggml::live::probe::{UnknownLayout, probe};
 use crate::ggml::live::runtime::{Runtime, version};
-use crate::ggml::log::{Level, log_message};
+use crate::ggml::log::log_message;
 use crate::ggml::observe::events::Events;
 use crate::ggml::platform::next_symbol;
 use crate::ggml::process::reached::{bound_in_part, is_reached};
 use crate::ggml::version::SIGNATURE;
-use crate::settings::Key;
+use crate::settings::{Key, Level, Switch};
 
 /// The code that serves the calls of `ggml-alloc.h`.
 #[derive(Debug)]

@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn documentation_has_the_table() {
-        let page = include_str!("../../../docs/recomputation.md");
+        let page = include_str!("../../../docs/internals/passes.md");
         let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
         for op in Op::KNOWN.iter().filter(|op| op.work() != Work::PerElement(1)) {
             let description = described(op.work());
@@ -84,6 +84,6 @@ mod tests {
             groups.iter().map(|(count, names)| format!("| {count} | `{}` |\n", names.join("`, `"))).collect();
         let rest = "| 1 for each element of the result | all others |\n";
         let table = format!("| floating-point operations | of |\n|---|---|\n{rows}{rest}");
-        assert!(page.contains(&table), "docs/recomputation.md lacks this table:\n{table}");
+        assert!(page.contains(&table), "docs/internals/passes.md lacks this table:\n{table}");
     }
 }

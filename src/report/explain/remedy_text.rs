@@ -57,8 +57,8 @@ fn remedy(pattern: &Pattern, held: Bytes) -> String {
         Pattern::Logits { tokens } => {
             let each = Bytes::try_from(*tokens).map_or(held, |tokens| held / tokens.max(1));
             format!(
-                "logits of {tokens} tokens, {} each: ask for those that are used (llama.cpp: logits of the last token \
-                 of a batch)",
+                "logits of {tokens} tokens, {} each: reserve those that are read (llama.cpp, where it has it: \
+                 n_outputs_max of its context parameters)",
                 fixed(each)
             )
         }

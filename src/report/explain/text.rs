@@ -67,17 +67,13 @@ fn write_ggml_alloc(out: &mut String, ggml_alloc: Option<Bytes>, size: Bytes) ->
     match ggml_alloc {
         None => writeln!(out),
         Some(bytes) if bytes == size => writeln!(out, "; ggml-alloc needs the same"),
-        Some(bytes) => writeln!(out, "; ggml-alloc needs {}, {}", exact(bytes), difference(bytes, size)),
+        Some(bytes) => {
+            let sign = if size < bytes { '-' } else { '+' };
+            // Rounded, as in every table.
+            let change = percent(size.abs_diff(bytes).saturating_add(bytes / 2000), bytes);
+            writeln!(out, ", {sign}{change} from ggml-alloc's {}", exact(bytes))
+        }
     }
-}
-
-/// Formats how much more or less `bytes` is than `size`, which differs.
-fn difference(bytes: Bytes, size: Bytes) -> String {
-    let word = if bytes > size { "more" } else { "less" };
-    if size == 0 {
-        return word.to_owned();
-    }
-    format!("{} {word}", percent(bytes.abs_diff(size), size))
 }
 
 fn write_peak(out: &mut String, peak: &Peak) -> fmt::Result {
@@ -216,14 +212,14 @@ fn write_advice(out: &mut String, buffer: &BufferExplanation, peak: &Peak) -> fm
     match &buffer.limit {
         Some(limit) => write_limit(out, limit, peak),
         None if buffer.advice.is_empty() => {
-            writeln!(out, "\n  No single change that was tried lowers the live bytes at that step.")
+            writeln!(out, "\n  No single change of the graph that was tried lowers the live bytes at that step.")
         }
         None => Ok(()),
     }
 }
 
 fn write_limit(out: &mut String, limit: &Limit, peak: &Peak) -> fmt::Result {
-    writeln!(out, "\n  No single change that was tried lowers the peak by a thousandth or more.")?;
+    writeln!(out, "\n  No single change of the graph that was tried lowers the peak by a thousandth or more.")?;
     writeln!(out, "  The closest frees {} at step {}:", exact(limit.frees), peak.node.step)?;
     writeln!(out, "    {}", limit.change)?;
     writeln!(out, "      but then {} are live at {}", exact(limit.lower_bound), limit.peak)

@@ -124,14 +124,13 @@ pub fn has_lastuse(program: &Path) -> Result<bool, NotStarted> {
     if !elf.has_loader() {
         return refuse(
             "the program is linked statically, so no library can be preloaded; link liblastuse.a before libggml-base.a when \
-             you build it (README, \"Use it in your program\")",
+             you build it (docs/linking.md)",
         );
     }
     if allocator {
         return refuse(
             "ggml is linked into it statically, so a preloaded library is never called; build it with a shared ggml \
-             (llama.cpp: cmake -DBUILD_SHARED_LIBS=ON), or link liblastuse.a before libggml-base.a (README, \"Use it in \
-             your program\")",
+             (llama.cpp: cmake -DBUILD_SHARED_LIBS=ON), or link liblastuse.a before libggml-base.a (docs/linking.md)",
         );
     }
     Ok(false)

@@ -87,7 +87,8 @@ impl Target {
     /// Finds the program and the library, and checks that the library can replace the program's ggml-alloc.
     pub fn launcher(&self) -> Result<Launcher, NotStarted> {
         let (name, arguments) = self.command.split_first().expect("clap asks for one");
-        let program = find(name)?;
+        let program =
+            find(name).map_err(|missing| NotStarted { message: missing.message + &meant_as_value(name), ..missing })?;
         let mut libraries = Vec::new();
         if !library::has_lastuse(&program)? {
             libraries.push(library::find(self.preload.as_deref())?);
@@ -96,6 +97,18 @@ impl Target {
         let folder = folder.map_err(|error| NotStarted::failed(format!("cannot make a temporary folder: {error}")))?;
         Ok(Launcher { program, arguments: arguments.to_vec(), libraries, folder, runs: 0 })
     }
+}
+
+/// Options whose value, if there is one, follows "=".
+const WITH_EQUALS: [&str; 6] = ["--accounting", "--arena", "--live", "--on-demand", "--recycle", "--verify"];
+
+/// Returns a hint where the word that was taken for a program follows such an option.
+fn meant_as_value(name: &OsStr) -> String {
+    let words: Vec<OsString> = std::env::args_os().take_while(|word| word != "--").collect();
+    let pair =
+        words.windows(2).find(|pair| pair[1] == name).filter(|pair| WITH_EQUALS.iter().any(|known| pair[0] == *known));
+    let hint = |pair: &[OsString]| format!("; did you mean {}={}?", pair[0].display(), pair[1].display());
+    pair.map(hint).unwrap_or_default()
 }
 
 impl Launcher {

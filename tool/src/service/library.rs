@@ -4,7 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::unit::Manager;
-use crate::launch::library::{self, check_name};
+use crate::elf::Elf;
+use crate::launch::library::{self, ALLOCATOR, VERSION, check_name};
 
 /// Where packages and `cmake --install` have it.
 const INSTALLED: [&str; 3] =
@@ -48,6 +49,10 @@ fn usable(file: &Path, manager: &Manager) -> Result<PathBuf, String> {
     let there = manager.in_root(&file).symlink_metadata().map_err(|error| error.to_string())?;
     if there.is_dir() {
         return Err("it is a folder".to_owned());
+    }
+    let uses = Elf::open(&manager.in_root(&file)).map(|elf| elf.uses([ALLOCATOR, VERSION]));
+    if !uses.is_some_and(|uses| uses.iter().all(|uses| uses.exports)) {
+        return Err("it is not the library of lastuse".to_owned());
     }
     if manager.is_user {
         return Ok(file);

@@ -4,6 +4,7 @@ mod drop_in;
 mod library;
 mod unit;
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -146,14 +147,14 @@ fn variables(arguments: &Enable, manager: &Manager) -> Result<Vec<(&'static str,
     Ok(variables)
 }
 
-/// Parses a variable of the library and its value.
+/// Parses a variable of the library and its value, which a service would only log as wrong.
 fn other_setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected VARIABLE=VALUE, such as LASTUSE_LOG=info")?;
-    let known: Vec<_> = SETTINGS.iter().map(|setting| setting.variable.to_string_lossy()).collect();
-    match known.iter().find(|known| *known == name) {
-        Some(_) => Ok((name.to_owned(), value.to_owned())),
-        None => Err(format!("{name} is none of {}", known.join(", "))),
-    }
+    let known = || SETTINGS.iter().map(|setting| setting.variable.to_string_lossy()).collect::<Vec<_>>().join(", ");
+    let setting = SETTINGS.iter().find(|setting| setting.variable.to_str() == Ok(name));
+    let setting = setting.ok_or_else(|| format!("{name} is none of {}", known()))?;
+    setting.check(OsStr::new(value)).map_err(|why| format!("{name}: {why}"))?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// Returns the drop-in of lastuse if there is one.

@@ -70,7 +70,7 @@ fn logger_of_the_program_gets_the_same_lines() {
 fn unknown_word_is_reported_and_has_no_effect() {
     let (stderr, _) = logged_lines(Some("loud"), false);
     let report =
-        "lastuse 0.1.0: LASTUSE_LOG has no effect: unknown level \"loud\"; expected error, warn, info, debug, off";
+        "lastuse 0.1.0: LASTUSE_LOG has no effect: \"loud\" is unknown; expected error, warn, info, debug, off";
     assert_starts(&stderr, &[report, REFUSAL]);
 }
 

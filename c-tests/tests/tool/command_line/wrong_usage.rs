@@ -5,7 +5,7 @@ use crate::support::tool;
 
 /// `run` and `compare` have the exit code of a program, and 125 for whatever goes wrong before one runs; all others have 2 for a
 /// wrong command line and 1 for wrong files.
-const CASES: [(i32, &str, &str); 84] = [
+const CASES: [(i32, &str, &str); 85] = [
     (2, "nosuch", "unrecognized subcommand 'nosuch'"),
     (2, "-v", "unexpected argument '-v'"),
     (2, "--verbose", "unexpected argument '--verbose'"),
@@ -86,6 +86,11 @@ const CASES: [(i32, &str, &str); 84] = [
     (125, "run -o x.foo true", "--output: \"x.foo\" ends neither in .json nor in .txt"),
     (125, "run --json -o x.txt true", "--json writes to a file that ends in .json"),
     (127, "run nosuch-program", "nosuch-program: no such program"),
+    (
+        127,
+        "run --on-demand compute ls",
+        "compute: no such program in the folders of PATH; did you mean --on-demand=compute?",
+    ),
     (126, "run JUNK", "JUNK: not executable"),
     (125, "compare", "the following required arguments were not provided"),
     (125, "compare --runs 0 true", "invalid value '0' for '--runs <N>': not a whole number from 1"),

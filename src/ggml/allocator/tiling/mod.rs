@@ -21,7 +21,6 @@ use crate::ggml::live::lock::Lock;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::live::visited::Visited;
-use crate::ggml::log::Level;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::{ReadGraph, Requested, read};
 use crate::ggml::refusal::Refusal;
@@ -31,6 +30,7 @@ use crate::graph::tiling::TiledGraph;
 use crate::graph::{BufferIndex, GraphPlan, Sizes, TensorId, Wishes, Workspace, plan};
 use crate::placement::Bytes;
 use crate::report::sizes::exact;
+use crate::settings::Level;
 
 use super::cache::{Cache, Served};
 use super::planner::Planner;

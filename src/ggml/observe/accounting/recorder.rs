@@ -7,7 +7,6 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::accounting::{HeldBuffer, Ledger, Moment};
-use crate::ggml::environment::Switch;
 use crate::ggml::live::buffer_ref::{BufferListener, BufferRef, OwnedBuffer, for_each_owned, listen};
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::pages::resident;
@@ -17,6 +16,7 @@ use crate::ggml::observe::whole_file::NotWritten;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::Address;
 use crate::placement::Bytes;
+use crate::settings::Switch;
 
 use super::describe::{DescribedBuffer, address, class, tensor, usage};
 use super::destination::AccountingFile;

@@ -15,10 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
-use crate::ggml::log::{Level, log_message};
+use crate::ggml::log::log_message;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::snapshot::SnapshotSource;
 use crate::ggml::version::SIGNATURE;
+use crate::settings::Level;
 use file::Written;
 
 pub use destination::Destination;

@@ -9,7 +9,6 @@ use super::Violation;
 use super::memory_guard::MemoryGuard;
 use super::placed_graph::PlacedGraph;
 use super::places::check_places;
-use super::verifier::Verify;
 use super::watched_graph::WatchedGraph;
 use crate::ggml::STATUS_SUCCESS;
 use crate::ggml::USAGE_COMPUTE;
@@ -17,6 +16,7 @@ use crate::ggml::bindings::{ggml_backend, ggml_cgraph};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::retention::LiveRetention;
+use crate::settings::Verify;
 
 /// Why a graph was not computed to its end.
 #[derive(Clone, Debug)]

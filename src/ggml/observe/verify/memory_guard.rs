@@ -13,13 +13,13 @@ use super::buffer_copy::{BufferCopy, Changes};
 use super::places::check_places_of_node;
 use super::stale_inputs::{end_run, start_run};
 use super::stray_write::StrayWrite;
-use super::verifier::Verify;
 use super::watched_graph::{Registration, WatchedGraph};
 use crate::ggml::USAGE_WEIGHTS;
 use crate::ggml::bindings::ggml_tensor;
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
+use crate::settings::Verify;
 
 /// A callback of the program that the guard calls as the scheduler would.
 #[derive(Clone, Copy, Debug)]

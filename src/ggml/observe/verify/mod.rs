@@ -23,7 +23,7 @@ pub use places::{
     check_not_freed, check_place, check_places, forget_places, note_buffer_allocated, note_buffer_freed,
     places_are_recorded, record_places,
 };
-pub use verifier::{Verifier, Verify};
+pub use verifier::Verifier;
 
 use std::fmt;
 

@@ -1,7 +1,15 @@
 //! The settings: one table behind the environment variables, `lastuse_set`, `lastuse_gallocr_set`, `lastuse run --help` and
-//! docs/settings.md. How a value is parsed, and what it changes, is in `ggml::process::settings`.
+//! docs/settings.md. What a value changes is in `ggml::process::settings`.
+
+#[cfg(test)]
+mod tests;
+mod values;
 
 use std::ffi::CStr;
+
+pub use values::{
+    ArenaSetting, Level, Limit, OnDemand, Settings, Switch, Verify, parse, parse_effort, parse_level, parse_limit,
+};
 
 /// A setting, apart from its texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,49 +277,6 @@ pub fn means_off(word: &str) -> bool {
     is_one_of(word.trim(), &["off", "0", "false", "no"])
 }
 
-pub(crate) fn is_one_of(word: &str, known: &[&str]) -> bool {
+fn is_one_of(word: &str, known: &[&str]) -> bool {
     known.iter().any(|known| word.eq_ignore_ascii_case(known))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_those_of_the_variables() {
-        let names: Vec<String> = SETTINGS.iter().filter(|setting| setting.is_of_process()).map(Setting::name).collect();
-        let expected = [
-            "rules",
-            "effort",
-            "reorder",
-            "budget",
-            "on_demand",
-            "arena",
-            "recycle",
-            "verify",
-            "retain",
-            "capture",
-            "dump_dir",
-            "dump",
-            "accounting",
-            "live",
-        ];
-        assert_eq!(names, expected);
-        for setting in &SETTINGS {
-            assert_eq!(setting.key.variable(), setting.variable);
-        }
-    }
-
-    #[test]
-    fn names_are_found_in_any_case_and_others_are_quoted() {
-        assert_eq!(find("Dump_Dir", Setting::is_of_process).map(|setting| setting.key), Ok(Key::DumpDir));
-        assert_eq!(find("rules", Setting::is_of_allocator).map(|setting| setting.key), Ok(Key::Rules));
-        let error = |name: &str, may| find(name, may).expect_err(name);
-        let unknown = error("rule", Setting::is_of_allocator);
-        assert_eq!(unknown, "unknown setting \"rule\"; expected rules, effort");
-        let of_process = error("retain", Setting::is_of_allocator);
-        assert_eq!(of_process, "retain is set for the process, by lastuse_set; expected rules, effort");
-        let at_start = error("log", Setting::is_of_process);
-        assert!(at_start.starts_with("log is set by LASTUSE_LOG alone, which was read at the start; expected rules, "));
-    }
 }
