@@ -1,9 +1,11 @@
 // lastuse: a drop-in replacement for ggml's graph memory allocator.
 //
 // A program that links or preloads lastuse does not need this header: the functions of ggml-alloc.h keep their
-// declarations and their meaning, and lastuse plans the graphs. To link it, name lastuse before ggml (docs/linking.md):
+// declarations and their meaning, and lastuse plans the graphs. To link it, name lastuse before ggml. pkg-config and CMake write
+// the flags (docs/packages.md), or:
 //
-//   cc app.c -llastuse -lggml -lggml-base
+//   cc app.c -Wl,--no-as-needed -llastuse -Wl,--as-needed -lggml -lggml-base                      shared
+//   cc app.c -Wl,-u,ggml_gallocr_new_n liblastuse.a -lggml -lggml-base -lm -lpthread -ldl         static
 //
 // To see whether it is in use, and what it has done:
 //
@@ -12,7 +14,7 @@
 //   lastuse_stats_report(&stats);
 //
 // This header adds functions for these topics, each with an example in docs/examples; docs/api.md lists them all. docs is
-// a folder of the sources of lastuse.
+// in the source tree of lastuse. ggml_set_output gets a second form unless LASTUSE_NO_GGML_NAMES is defined: see below.
 //
 //   topic                                                   guide                   examples
 //   is lastuse in use, and what it has done                 docs/api.md             docs/examples/process.c

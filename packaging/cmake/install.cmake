@@ -17,9 +17,9 @@ foreach(folder IN ITEMS LIBDIR INCLUDEDIR)
     endif()
 endforeach()
 set(LASTUSE_PC_NEEDS "-ldl -lm -lpthread")
-set(LASTUSE_PC_LIBS -llastuse)
+# A program may reach the allocator through ggml's scheduler alone, and linkers drop a library that it does not call itself.
+set(LASTUSE_PC_LIBS "-Wl,--push-state,--no-as-needed -llastuse -Wl,--pop-state")
 if(NOT LASTUSE_SHARED)
-    # A program may reach the allocator through ggml's scheduler alone.
     set(LASTUSE_PC_LIBS "-Wl,-u,ggml_gallocr_new_n -llastuse ${LASTUSE_PC_NEEDS}")
 endif()
 configure_file("${lastuse_tools}/lastuse.pc.in" lastuse.pc @ONLY)

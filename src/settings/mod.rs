@@ -216,7 +216,7 @@ pub const SETTINGS: [Setting; 17] = [
         value: "FILE",
         default: "none",
         scope: Scope::Process,
-        help: "writes what devices hold now, as JSON, again and again while the program runs",
+        help: "writes what devices hold now, as JSON, at most four times a second while the program runs",
     },
 ];
 
@@ -263,11 +263,12 @@ pub fn find(name: &str, may: fn(&Setting) -> bool) -> Result<&'static Setting, S
     }
 }
 
-/// Returns the table as text: a line for each variable.
+/// Returns the table as text: each variable, and below it what it does.
 pub fn variables() -> String {
     let line = |setting: &Setting| {
-        let variable = format!("{}={}", setting.variable.to_string_lossy(), setting.value);
-        format!("  {variable:<24} {} [default: {}]", setting.help, setting.default)
+        let default = Some(setting.default).filter(|default| *default != "none");
+        let default = default.map(|default| format!(" [default: {default}]")).unwrap_or_default();
+        format!("  {}={}\n          {}{default}", setting.variable.to_string_lossy(), setting.value, setting.help)
     };
     SETTINGS.iter().map(line).collect::<Vec<_>>().join("\n")
 }

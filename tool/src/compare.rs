@@ -89,7 +89,9 @@ fn sample(launcher: &mut Launcher, allocator: Allocator, samples: &mut Samples) 
     let printed = || String::from_utf8_lossy(&std::fs::read(messages.path()).unwrap_or_default()).into_owned();
     if !exit.status.success() {
         let name = if allocator == Allocator::Lastuse { "lastuse" } else { "ggml-alloc" };
-        let message = format!("{} failed with {name} ({}):\n{}", launcher.name(), exit.status, last_lines(&printed()));
+        let last = last_lines(&printed());
+        let last = if last.is_empty() { ", and printed nothing".to_owned() } else { format!(":\n{last}") };
+        let message = format!("{} failed with {name} ({}){last}", launcher.name(), exit.status);
         return Err(NotStarted { code: FAILED, message });
     }
     let events = Events::read(&run.events);

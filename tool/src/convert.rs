@@ -20,7 +20,7 @@ use crate::usage::Failure;
 /// Convert graphs to placement problems, or to fit a budget.
 ///
 /// Converts a graph to a placement problem as CSV for MiniMalloc, such a problem to a graph, or a graph to one that fits a
-/// budget: it computes results again, or in tiles. The ending of the output chooses: .csv, .jsonl or .jsonl.gz.
+/// budget: it computes results again, or in tiles. The ending of the output chooses: .csv, .csv.gz, .jsonl or .jsonl.gz.
 ///
 /// A graph becomes the blocks of one of its buffers with their live ranges, after the decision which memory is shared. The
 /// id of a block is that of the first tensor in it. A problem becomes a graph with two nodes for each block, the def and the
@@ -35,12 +35,13 @@ use crate::usage::Failure;
   lastuse convert --recompute 40% train.jsonl -o less.jsonl   computed again
   lastuse convert --tile 700M vae.jsonl -o parts.jsonl   large results in tiles
 
-Exit codes: 0 converted, 1 the file is malformed or cannot be read, or the output cannot be written, 2 wrong usage.")]
+Exit codes: 0 converted, 1 the file is malformed or cannot be read, no graph fits --tile or --recompute, or the output cannot \
+be written, 2 wrong usage.")]
 pub struct Arguments {
     /// The graph (*.jsonl, *.jsonl.gz) or the problem (*.csv); "-" is the standard input.
     file: PathBuf,
 
-    /// The output (*.csv, *.jsonl, *.jsonl.gz); "-" is the standard output.
+    /// The output (*.csv, *.csv.gz, *.jsonl, *.jsonl.gz); "-" is the standard output.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 

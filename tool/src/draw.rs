@@ -39,7 +39,8 @@ use crate::usage::Failure;
   lastuse draw llama.jsonl -o - --format svg         to the standard output
   lastuse draw llama.jsonl -o map.html --retain 'l_out-*'   kept readable
 
-Exit codes: 0 drawn, 1 a file is malformed or cannot be read, or the picture cannot be written, 2 wrong usage. A file \
+Exit codes: 0 drawn, 1 a file is malformed or cannot be read, no graph fits --tile or --recompute, or the picture cannot be \
+written, 2 wrong usage. A file \
 that cannot be read does not stop the others.")]
 pub struct Arguments {
     /// The graphs (*.jsonl, *.jsonl.gz), or folders of them; "-" is the standard input.

@@ -111,7 +111,9 @@ fn write_all(tool: &Command, folder: &Path) -> Result<(), String> {
   lastuse completions fish > ~/.config/fish/completions/lastuse.fish
   lastuse completions zsh > /usr/local/share/zsh/site-functions/_lastuse
 
-bash needs the package bash-completion. zsh takes them from any folder of $fpath, after \"autoload -U compinit; compinit\".")]
+bash needs the package bash-completion. zsh takes them from any folder of $fpath, after \"autoload -U compinit; compinit\".
+
+Exit codes: 0 printed, 2 wrong usage.")]
 pub struct Completions {
     /// The shell.
     #[arg(value_enum)]

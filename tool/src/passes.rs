@@ -93,9 +93,7 @@ pub struct RecomputeOptions {
     /// For training graphs: compute forward results again in the backward pass, so that the plan fits this many bytes
     ///
     /// A number of bytes, with K, M or G for binary units ("512M"); a part of the plan for the given graph ("40%"); or
-    /// "min" for the smallest graph that is found. The least work that fits is searched for. The table then has the nodes
-    /// that run again, and the floating-point operations in relation to the given graph; ggml-alloc's bytes stay those
-    /// of the given graph.
+    /// "min" for the smallest graph that is found. The least work that fits is searched for.
     #[arg(long, value_name = "BUDGET")]
     recompute: Option<Budget>,
 
@@ -145,9 +143,7 @@ pub struct TilingOptions {
     /// Compute large intermediates in tiles, so that the plan fits this many bytes
     ///
     /// A number of bytes, with K, M or G for binary units ("700M"); a part of the plan for the given graph ("40%"); or "min"
-    /// for the smallest graph that is found. Tensors are tiled no finer than needed. The table then has the number of tensors
-    /// that are computed in tiles, the tiles of the one with the most, and the nodes that the graph has more; ggml-alloc's
-    /// bytes stay those of the given graph.
+    /// for the smallest graph that is found. Tensors are tiled no finer than needed.
     #[arg(long, value_name = "BUDGET")]
     tile: Option<Budget>,
 

@@ -26,9 +26,7 @@ pub struct Options {
     /// captured program, or else 100000, and 1000000000 for CSV files]
     ///
     /// A core does some hundreds of millions of units a second. In programs the default is 100000. Equal efforts give equal
-    /// plans. A graph may take it several times: for each buffer, for other sharing rules, and with --reorder for each
-    /// order that is planned. With this option the table of "lastuse plan" has a column "outcome": whether the plan is
-    /// proven to be the smallest with its live ranges.
+    /// plans. A graph may take it several times: for each buffer, for other sharing rules, and for other orders.
     #[arg(long, value_name = "UNITS")]
     pub effort: Option<u64>,
 

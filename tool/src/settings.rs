@@ -1,7 +1,10 @@
 //! Settings of the library as options of the tool: those that "run" gives to a program, and "enable" to a service.
 
-use lastuse::graph::{NamePattern, RuleSetting};
+use std::ffi::OsStr;
+
+use lastuse::graph::NamePattern;
 use lastuse::placement::Bytes;
+use lastuse::settings::SETTINGS;
 
 use crate::passes::size_option;
 
@@ -60,12 +63,8 @@ impl Settings {
     /// Returns the variables and their values.
     ///
     /// # Errors
-    /// Rules or names that the library would only log as unknown.
+    /// Values that the library would only log as wrong.
     pub fn variables(&self) -> Result<Vec<(&'static str, String)>, String> {
-        if let Some(rules) = &self.rules {
-            let known: Result<RuleSetting, _> = rules.parse();
-            known.map_err(|unknown| format!("--rules: {unknown}"))?;
-        }
         let retain = self.retain.as_ref().map(|names| checked_pattern("--retain", names)).transpose()?;
         let values = [
             ("LASTUSE_VERIFY", self.verify.clone()),
@@ -78,7 +77,14 @@ impl Settings {
             ("LASTUSE_RECYCLE", self.recycle.clone()),
             ("LASTUSE_RETAIN", retain),
         ];
-        Ok(values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
+        let given: Vec<_> = values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        for (name, value) in &given {
+            let known = SETTINGS.iter().find(|setting| setting.variable.to_str() == Ok(name));
+            let checked = known.map_or(Ok(()), |setting| setting.check(OsStr::new(value)));
+            let option = || name.trim_start_matches("LASTUSE_").to_ascii_lowercase().replace('_', "-");
+            checked.map_err(|why| format!("--{}: {why}", option()))?;
+        }
+        Ok(given)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::ffi::OsStr;
 use std::num::ParseIntError;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -30,15 +31,30 @@ impl Failure {
         Self { code: WRONG_USAGE, message: format!("{}; see --help", message.into()) }
     }
 
+    /// The command line asks for something that is not done with a file of its kind.
+    pub fn wrong_kind(message: impl Into<String>) -> Self {
+        Self { code: WRONG_USAGE, message: message.into() }
+    }
+
     /// Fails with an exit code.
     pub fn with_code(code: u8, message: String) -> Self {
         Self { code, message }
     }
 
+    /// Names the file that it is about.
+    pub fn of_file(self, file: &Path) -> Self {
+        Self { message: format!("{}: {}", file.display(), self.message), ..self }
+    }
+
     /// Prints the message, and returns the exit code.
     pub fn report(self) -> ExitCode {
+        ExitCode::from(self.report_code())
+    }
+
+    /// Prints the message, and returns the number of the exit code.
+    pub fn report_code(self) -> u8 {
         print_error(&self.message);
-        ExitCode::from(self.code)
+        self.code
     }
 }
 

@@ -25,7 +25,7 @@ const CLAIMS: [Claim; 4] = [
         word: MEAN,
     },
     Claim { page: "docs/planning.md", before: "never a larger one. All ", command: ALL, word: "" },
-    Claim { page: "README.md", before: "compute buffers of the [", command: ALL, word: "" },
+    Claim { page: "README.md", before: "ROCm and Metal, the [", command: ALL, word: "" },
     Claim { page: "docs/internals/measurements.md", before: "compares both allocators on ", command: ALL, word: "" },
 ];
 

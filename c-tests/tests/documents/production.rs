@@ -16,9 +16,9 @@ fn variables(page: &Page) -> Vec<(&str, &str)> {
 
 /// Returns a line of the log without the time in it.
 fn without_time(line: &str) -> String {
-    let (before, rest) = line.split_once(" plans in ").unwrap_or_else(|| panic!("{line:?} has no time"));
+    let (before, rest) = line.split_once(" plan in ").unwrap_or_else(|| panic!("{line:?} has no time"));
     let (_, after) = rest.split_once(" us").expect("microseconds");
-    format!("{before} plans{after}")
+    format!("{before} plan{after}")
 }
 
 #[test]

@@ -57,9 +57,9 @@ fn assert_shown(browser: &mut Browser, name: &str) {
 const NOTES: [(&str, [u32; 2], &str); 6] = [
     ("1  a tensor", [220, 330], "of(0, 'l_out-2')"),
     ("2  the peak", [165, 262], "peak(0)"),
-    ("3  what lastuse saves", [770, 232], "saving()"),
+    ("3  what lastuse saves", [880, 226], "saving()"),
     ("4  size of the buffer", [930, 340], "size(1)"),
-    ("5  live bytes", [712, 540], "curve(1)"),
+    ("5  live bytes", [988, 560], "curve(1)"),
     ("6  live at the peak", [1276, 143], "list()"),
 ];
 
@@ -82,9 +82,9 @@ fn annotate(browser: &mut Browser) {
                     return [box.left + frame.x(view, painter.plan.buffers[0].peaks[0][0] + 0.5), box.top + frame.y(view, map, 54 << 20)]; }};
                 const size = (plan) => {{ const [painter, frame, map, box] = ready(plan);
                     return [box.left + frame.x(view, 150), box.top + frame.y(view, map, painter.plan.size)]; }};
-                const saving = () => {{ const [x, y] = size(1); return [x, y - 60]; }};
+                const saving = () => {{ const [x, y] = size(1); return [x + 62, y - 104]; }};
                 const curve = (plan) => {{ const [, frame, , box] = ready(plan);
-                    return [box.left + frame.x(view, 60), box.top + frame.curveTops[0] + 62]; }};
+                    return [box.left + frame.x(view, 235), box.top + frame.curveTops[0] + 62]; }};
                 const list = () => {{ const box = document.querySelectorAll('#details .largest')[0].getBoundingClientRect();
                     return [box.left + 207, box.top + 27]; }};
                 const note = (text, x, y, [toX, toY]) => {{

@@ -34,7 +34,12 @@ pub fn stderr(output: &Output) -> &str {
 
 /// Asserts exit code 1 and the message.
 pub fn assert_fails(output: &Output, message: &str) {
-    assert_eq!((output.status.code(), stderr(output)), (Some(1), format!("lastuse: error: {message}\n").as_str()));
+    assert_fails_with(1, output, message);
+}
+
+/// Asserts the exit code and the message.
+pub fn assert_fails_with(code: i32, output: &Output, message: &str) {
+    assert_eq!((output.status.code(), stderr(output)), (Some(code), format!("lastuse: error: {message}\n").as_str()));
 }
 
 /// Starts a command with pipes for its input and output.

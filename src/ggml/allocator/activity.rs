@@ -216,7 +216,7 @@ impl Activity {
                 format!("; {name}: {} bytes, lower bound {}", required.size, required.lower_bound)
             };
             let buffers: String = states().into_iter().map(buffer).collect();
-            let made = format!("{plans} plans in {} us", planning.as_micros());
+            let made = format!("{plans} {} in {} us", if *plans == 1 { "plan" } else { "plans" }, planning.as_micros());
             format!("allocator {number}: {leafs} leafs and {nodes} nodes are planned ({made}){buffers}\n")
         });
     }

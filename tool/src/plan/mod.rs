@@ -11,7 +11,7 @@ use lastuse::placement::{Bytes, Effort};
 
 use crate::formats::plan_json;
 use crate::input::{Input, expanded};
-use crate::output::{Progress, print, print_error, print_tables, titled};
+use crate::output::{Progress, print, print_tables, titled};
 use crate::passes::{RecomputeOptions, ReorderOptions, TilingOptions};
 use crate::planning::{self, check};
 use crate::report::{PlanRow, ProblemRow, RecomputedRow, TilingRow, Verdict, plan_table, problem_table};
@@ -25,6 +25,11 @@ mod steps;
 /// Graphs are in the format "lastuse-graph" (one JSON object per line), compressed by gzip or not. Prints a table: file,
 /// nodes, blocks, bytes with ggml-alloc (if recorded in the file), bytes of the plan, lower bound, ratio lastuse /
 /// ggml-alloc (lower is better), and microseconds to plan. Every plan is checked by two validators before it is shown.
+///
+/// With --effort the table has a column "outcome": whether the plan is proven to be the smallest with its live ranges. With
+/// --recompute it has the nodes that run again, and the floating-point operations in relation to the given graph; with --tile the
+/// tensors that are computed in tiles, the tiles of the one with the most, and the nodes that the graph has more. ggml-alloc's
+/// bytes stay those of the given graph.
 ///
 /// Placement problems are CSV files as MiniMalloc has them: a header, then one block per row. Columns, in any order: id (or
 /// buffer, buffer_id), any text; lower (or begin, start), the first step of the live range; upper, the first step after it,
@@ -46,9 +51,10 @@ mod steps;
   lastuse plan -o offsets.csv blocks.csv   the smallest placement of a problem
   lastuse plan --capacity 1048576 -o - blocks.csv   any within 1 MiB
 
-Exit codes: 0 all planned, 1 a file is malformed or cannot be read, 2 wrong usage, 3 it is proven that no placement \
-fits the capacity, 4 none was found within the effort, and nothing is proven. With several files, 1 takes precedence \
-over 4, and 4 over 3.")]
+Exit codes: 0 all planned, 1 a file is malformed or cannot be read, or no graph fits --tile or --recompute, 2 wrong usage, or an \
+option that is not for this kind of file, 3 it is proven that no placement \
+fits the capacity, 4 none was found within the effort, and nothing is proven. With several files, 2 takes \
+precedence over 1, 1 over 4, and 4 over 3.")]
 pub struct Arguments {
     /// The files, or folders of graphs; "-" is the standard input
     ///
@@ -79,6 +85,20 @@ pub struct Arguments {
     problem: problem::Options,
 }
 
+impl Arguments {
+    /// Fails if plans are to be printed whose tensors no file has.
+    fn check_json(&self) -> Result<(), String> {
+        let adding = [("recompute", self.recompute.is_set()), ("tile", self.tiling.is_set())];
+        match adding.iter().find(|(_, is_set)| self.json && *is_set) {
+            Some((pass, _)) => Err(format!(
+                "--json is for the tensors of the file, not for those that --{pass} adds: write the graph with lastuse convert \
+                 --{pass}, and plan that"
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
 /// How many times a graph is planned for the time in the table, which is the median.
 const RUNS: usize = 5;
 
@@ -94,8 +114,9 @@ const NOT_FOUND: u8 = 4;
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let files = expanded(&arguments.files);
     arguments.problem.check_usage(files.len()).map_err(Failure::usage)?;
+    arguments.check_json().map_err(Failure::usage)?;
     let mut rows = Vec::new();
-    let mut has_failed = false;
+    let mut failed = None;
     let progress = io::stderr().is_terminal() && files.len() > 1;
     for (number, file) in files.iter().enumerate() {
         if progress {
@@ -105,10 +126,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             Ok(Planned::Json(json)) => print(format!("{json}\n").as_bytes())?,
             Ok(Planned::Steps(table)) => print(table.as_bytes())?,
             Ok(row) => rows.push(row),
-            Err(message) => {
-                print_error(&format!("{}: {message}", file.display()));
-                has_failed = true;
-            }
+            Err(failure) => failed = failed.max(Some(failure.of_file(file).report_code())),
         }
     }
     if progress {
@@ -118,7 +136,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if !arguments.problem.prints_rows() {
         tables.print()?;
     }
-    Ok(if has_failed { ExitCode::FAILURE } else { tables.code() })
+    Ok(failed.map_or_else(|| tables.code(), ExitCode::from))
 }
 
 /// A planned file.
@@ -173,30 +191,31 @@ impl Tables {
     }
 }
 
-fn plan_file(file: &Path, arguments: &Arguments) -> Result<Planned, String> {
+fn plan_file(file: &Path, arguments: &Arguments) -> Result<Planned, Failure> {
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
     let progress = Progress::start(file);
     match Input::read(file)? {
         Input::Graph(snapshot) => {
             let snapshot = arguments.planning.retain_in(snapshot);
-            arguments.problem.refuse_graph().and_then(|()| plan_graph(name, snapshot, arguments, &progress))
+            arguments.problem.refuse_graph().map_err(Failure::wrong_kind)?;
+            Ok(plan_graph(name, snapshot, arguments, &progress)?)
         }
-        Input::Problem(_) if arguments.steps.steps.is_some() => Err("--steps is for graphs".to_owned()),
-        Input::Problem(_) if arguments.recompute.is_set() => {
-            Err("--recompute is for graphs; the blocks of a CSV file have no nodes to compute again".to_owned())
-        }
+        Input::Problem(_) if arguments.steps.steps.is_some() => Err(Failure::wrong_kind("--steps is for graphs")),
+        Input::Problem(_) if arguments.recompute.is_set() => Err(Failure::wrong_kind(
+            "--recompute is for graphs; the blocks of a CSV file have no nodes to compute again",
+        )),
         Input::Problem(_) if arguments.tiling.is_set() => {
-            Err("--tile is for graphs; the blocks of a CSV file have no nodes to compute in tiles".to_owned())
+            Err(Failure::wrong_kind("--tile is for graphs; the blocks of a CSV file have no nodes to compute in tiles"))
         }
         Input::Problem(_) if arguments.json => {
-            Err("--json is for graphs; --output writes the rows of a CSV file with offsets".to_owned())
+            Err(Failure::wrong_kind("--json is for graphs; --output writes the rows of a CSV file with offsets"))
         }
-        Input::Problem(_) if arguments.planning.retain.is_some() => {
-            Err("--retain is for graphs; the blocks of a CSV file have the live ranges of their rows".to_owned())
-        }
+        Input::Problem(_) if arguments.planning.retain.is_some() => Err(Failure::wrong_kind(
+            "--retain is for graphs; the blocks of a CSV file have the live ranges of their rows",
+        )),
         Input::Problem(sheet) => {
             let effort = arguments.planning.effort.map(Effort::units);
-            problem::plan(name, &sheet, &arguments.problem, effort, &progress).map(Planned::Problem)
+            Ok(problem::plan(name, &sheet, &arguments.problem, effort, &progress).map(Planned::Problem)?)
         }
     }
 }
@@ -208,20 +227,6 @@ fn plan_graph(
     progress: &Progress,
 ) -> Result<Planned, String> {
     let buffers = arguments.planning.buffers(&snapshot);
-    if arguments.json && arguments.recompute.is_set() {
-        return Err(
-            "--json is for the tensors of the file, not for those that --recompute adds: write the graph with \
-                    lastuse convert --recompute, and plan that"
-                .to_owned(),
-        );
-    }
-    if arguments.json && arguments.tiling.is_set() {
-        return Err(
-            "--json is for the tensors of the file, not for those that --tile adds: write the graph with lastuse \
-                    convert --tile, and plan that"
-                .to_owned(),
-        );
-    }
     let recomputation = arguments.recompute.apply(&mut snapshot, &buffers, progress)?;
     progress.set("planning");
     let reordering = arguments.reorder.apply(&mut snapshot, &buffers)?;

@@ -38,7 +38,7 @@ fn by_default_ggmls_logger_gets_errors_alone() {
 #[test]
 fn each_level_includes_the_more_severe_ones() {
     let error = format!("lastuse: {REFUSAL}");
-    let info = "lastuse: allocator 1: 1 leafs and 2 nodes are planned (1 plans in ";
+    let info = "lastuse: allocator 1: 1 leafs and 2 nodes are planned (1 plan in ";
     let debug = "lastuse: allocator 1: allocate 1 leafs and 2 nodes: the graph was planned, ";
     for (level, expected) in [
         ("error", vec![&*error]),

@@ -5,7 +5,7 @@ use crate::support::tool;
 
 /// `run` and `compare` have the exit code of a program, and 125 for whatever goes wrong before one runs; all others have 2 for a
 /// wrong command line and 1 for wrong files.
-const CASES: [(i32, &str, &str); 85] = [
+const CASES: [(i32, &str, &str); 87] = [
     (2, "nosuch", "unrecognized subcommand 'nosuch'"),
     (2, "-v", "unexpected argument '-v'"),
     (2, "--verbose", "unexpected argument '--verbose'"),
@@ -80,6 +80,8 @@ const CASES: [(i32, &str, &str); 85] = [
     (125, "run --budget 10X true", "invalid value '10X' for '--budget <BYTES>': \"10X\" is not a size"),
     (125, "run --on-demand=some true", "invalid value 'some' for '--on-demand"),
     (125, "run --arena=mine true", "invalid value 'mine' for '--arena"),
+    (125, "run --recycle=foo true", "--recycle: \"foo\" is not a limit; expected bytes and seconds"),
+    (125, "run --recycle=1GiB,abc true", "--recycle: \"1GiB,abc\" is not a limit"),
     (125, "run --verify=all true", "invalid value 'all' for '--verify"),
     (125, "run --dump a,,b true", "--dump: pattern 2 of \"a,,b\" is empty"),
     (125, "run --dump-dir x true", "the following required arguments were not provided"),

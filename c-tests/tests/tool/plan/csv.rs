@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Folder, assert_fails, chain, finish, planned, run, stderr, stdout, text, waiting};
+use super::{Folder, assert_fails, assert_fails_with, chain, finish, planned, run, stderr, stdout, text, waiting};
 
 /// The example of MiniMalloc's documentation; 12 bytes suffice, and are needed.
 const EXAMPLE: &str = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n";
@@ -223,11 +223,11 @@ fn what_cannot_be_wanted_together_is_wrong_usage() {
     }
     for (option, value) in [("--capacity", "12"), ("--output", "-")] {
         let message = format!("{graph}: {option} is for CSV files, but this is a graph");
-        assert_fails(&run(&[option, value, &graph]), &message);
+        assert_fails_with(2, &run(&[option, value, &graph]), &message);
     }
     let message = "--json is for graphs; --output writes the rows of a CSV file with offsets";
     for arguments in [&["--json", problem.as_str()][..], &["--json", "--effort", "12", &problem]] {
-        assert_fails(&run(arguments), &format!("{problem}: {message}"));
+        assert_fails_with(2, &run(arguments), &format!("{problem}: {message}"));
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
 use crate::support;
-use crate::support::tool::{self, assert_fails, finish, stderr, stdout};
+use crate::support::tool::{self, assert_fails, assert_fails_with, finish, stderr, stdout};
 use lastuse_vendor::target_folder;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use lastuse_c_tests::captured_graphs;
 use serde_json::{Value, json};
 
-use super::{Folder, assert_fails, header, planned, run, stderr, text};
+use super::{Folder, assert_fails, assert_fails_with, header, planned, run, stderr, text};
 
 /// Bytes of the plan for the given training graph of 8 layers.
 const GIVEN: u64 = 321_917_024;
@@ -114,13 +114,10 @@ fn csv_and_json_are_refused_with_advice() {
     let problem = Folder::new("recompute-csv").write("one.csv", "id,lower,upper,size\na,0,3,4\n");
     let message =
         format!("{problem}: --recompute is for graphs; the blocks of a CSV file have no nodes to compute again");
-    assert_fails(&run(&["--recompute", "50%", &problem]), &message);
-    let message = format!(
-        "{}: --json is for the tensors of the file, not for those that --recompute adds: write the graph with lastuse \
-         convert --recompute, and plan that",
-        training()
-    );
-    assert_fails(&run(&["--json", "--recompute", "50%", &training()]), &message);
+    assert_fails_with(2, &run(&["--recompute", "50%", &problem]), &message);
+    let message = "--json is for the tensors of the file, not for those that --recompute adds: write the graph with lastuse \
+                   convert --recompute, and plan that; see --help";
+    assert_fails_with(2, &run(&["--json", "--recompute", "50%", &training()]), message);
 }
 
 #[test]

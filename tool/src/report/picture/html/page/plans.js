@@ -78,7 +78,7 @@ function section(plan) {
   const { frame } = state;
   const first = planToCompareWith(plan);
   const largest = Math.max(...shownPlans().map((other) => other.size), 1);
-  const heading = node("h2", {}, node("span", { class: "label" }, planName(plan)), node("span", { class: "bytes" }, formatBytes(plan.size)));
+  const heading = node("h2", {}, node("span", { class: "label", title: planName(plan) }, planName(plan)), node("span", { class: "bytes" }, formatBytes(plan.size)));
   if (first) {
     const change = formatChange(first.size, plan.size);
     heading.append(node("span", { class: plan.size < first.size ? "less" : "bytes" }, change));
@@ -94,7 +94,7 @@ function section(plan) {
   room.style.minHeight = `${frame.leastHeight()}px`;
   const of = state.comparison ? node("p", { class: "note", title: plan.graph.label }, shortened(plan.graph.label, 90)) : "";
   return node("section", { class: "plan", "aria-label": `Plan of ${planName(plan)}` }, heading,
-    of, node("p", { class: "note" }, plan.note), node("div", { class: "bar", "aria-hidden": "true" }, bar), room);
+    of, node("p", { class: "note", title: plan.note }, plan.note), node("div", { class: "bar", "aria-hidden": "true" }, bar), room);
 }
 
 // The plan to compare a plan's size with: the first plan of its graph, or that of the same planner before; null if that
