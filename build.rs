@@ -50,7 +50,7 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 14] = [
+    const SOURCES: [&str; 15] = [
         "src/abi/process.rs",
         "src/abi/records.rs",
         "src/abi/arena.rs",
@@ -59,6 +59,7 @@ mod header {
         "src/abi/tensor.rs",
         "src/abi/passes.rs",
         "src/abi/budget_passes.rs",
+        "src/abi/scheduler.rs",
         "src/abi/steps.rs",
         "src/abi/offload.rs",
         "src/abi/offload_device.rs",

@@ -2,10 +2,10 @@
 //
 // A program that links or preloads lastuse does not need this header: the functions of ggml-alloc.h keep their
 // declarations and their meaning, and lastuse plans the graphs. To link it, name lastuse before ggml. pkg-config and CMake write
-// the flags (docs/packages.md), or:
+// the flags (docs/packages.md). By hand, with liblastuse.so and a shared ggml, or liblastuse.a and a static one:
 //
-//   cc app.c -Wl,--no-as-needed -llastuse -Wl,--as-needed -lggml -lggml-base                      shared
-//   cc app.c -Wl,-u,ggml_gallocr_new_n liblastuse.a -lggml -lggml-base -lm -lpthread -ldl         static
+//   shared:  cc app.c -Wl,--no-as-needed -llastuse -Wl,--as-needed -lggml -lggml-base
+//   static:  cc app.c -Wl,-u,ggml_gallocr_new_n liblastuse.a -lggml -lggml-cpu -lggml-base -lstdc++ -lm -lpthread -ldl
 //
 // To see whether it is in use, and what it has done:
 //
@@ -741,6 +741,21 @@ bool lastuse_graph_tile(struct ggml_context *ctx,
                         struct ggml_cgraph *graph,
                         const struct lastuse_tiling_params *params,
                         struct lastuse_tiling_report *report);
+
+// Returns the graph_size to make a scheduler with (ggml_backend_sched_new), so that it has room for the nodes that
+// lastuse_sched_prepare adds to graphs of graph_size nodes and leafs: graph_size itself if nothing asks for that.
+size_t lastuse_sched_room(size_t graph_size);
+
+// Changes a graph as LASTUSE_REORDER and LASTUSE_BUDGET say. Call it before sched reserves, allocates or computes the graph, each
+// time; room is the graph_size that sched was made with. Has no effect on a graph that is allocated, or that was changed before,
+// and on schedulers with several buffer types. Returns false if the graph must not be computed. The guard that lastuse run
+// preloads calls it for programs that know nothing of lastuse. docs/tiling.md has what a program may rely on.
+bool lastuse_sched_prepare(struct ggml_backend_sched *sched,
+                           struct ggml_cgraph *graph,
+                           size_t room);
+
+// Forgets a scheduler that is being freed. Does nothing for NULL.
+void lastuse_sched_forget(struct ggml_backend_sched *sched);
 
 // Cuts a graph into steps, which lastuse_steps_compute computes one after the other. The program allocates the graph, with
 // galloc or another allocator, or with sched, after this call. galloc then retains inputs and results that no node reads; and,

@@ -160,13 +160,17 @@ static void set_leaf(struct ggml_tensor * t, uint64_t seed) {
     free(values);
 }
 
-void large_graph_run(struct large_graph * b, ggml_backend_t cpu) {
+void large_graph_set(struct large_graph * b) {
     for (int i = 0; i < b->n_leafs; i++) {
         // A leaf that nothing reads has no memory.
         if (b->leafs[i]->data != NULL) {
             set_leaf(b->leafs[i], (uint64_t) i * 131 + 7);
         }
     }
+}
+
+void large_graph_run(struct large_graph * b, ggml_backend_t cpu) {
+    large_graph_set(b);
     enum ggml_status status = ggml_backend_graph_compute(cpu, b->graph);
     CHECK(status == GGML_STATUS_SUCCESS, "status %d", (int) status);
 }

@@ -30,5 +30,8 @@ void large_graph_free(struct large_graph graph);
 // An input in the compute buffer.
 struct ggml_tensor * large_graph_leaf(struct large_graph * g, enum ggml_type type, int64_t x, int64_t y, int64_t z, int64_t w);
 
-// Sets the inputs, which depend on their numbers alone, and computes the graph.
+// Sets the inputs, which depend on their numbers alone.
+void large_graph_set(struct large_graph * g);
+
+// Sets the inputs, and computes the graph.
 void large_graph_run(struct large_graph * g, ggml_backend_t backend);

@@ -38,3 +38,30 @@ void example_of_lastuse_graph_tile(struct ggml_context * ctx, ggml_backend_t bac
         GGML_ASSERT(!lastuse_enabled()); // otherwise lastuse_last_error has the reason
     }
 }
+
+// A scheduler for graphs of 64 nodes and leafs. More, if a budget is set.
+void example_of_lastuse_sched_room(struct ggml_context * ctx, ggml_backend_t backend) {
+    size_t               room  = lastuse_sched_room(64);
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, room, false, false);
+    ggml_backend_sched_free(sched);
+}
+
+void example_of_lastuse_sched_prepare(struct ggml_context * ctx, ggml_backend_t backend) {
+    size_t               room  = lastuse_sched_room(64);
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, room, false, false);
+    ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
+    struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 64, false);
+    ggml_set_input(input);
+    ggml_build_forward_expand(graph, ggml_sum(ctx, input));
+    GGML_ASSERT(lastuse_sched_prepare(sched, graph, room)); // before it is reserved, allocated or computed
+    GGML_ASSERT(ggml_backend_sched_alloc_graph(sched, graph));
+    lastuse_sched_forget(sched);
+    ggml_backend_sched_free(sched);
+}
+
+void example_of_lastuse_sched_forget(struct ggml_context * ctx, ggml_backend_t backend) {
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, lastuse_sched_room(64), false, false);
+    lastuse_sched_forget(sched); // another scheduler may be made at the same address
+    ggml_backend_sched_free(sched);
+}

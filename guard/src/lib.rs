@@ -2,7 +2,8 @@
 //! that compute graphs, those that allocate and free buffers, and those that read and write tensors. With
 //! `LASTUSE_VERIFY=memory` every scheduler runs its graphs under a guard of lastuse, and memory that was freed is not used;
 //! with `LASTUSE_DUMP` the values of tensors are written to files after each run, with `LASTUSE_ACCOUNTING` lastuse is told of
-//! each buffer, and with `LASTUSE_ARENA` of the turns of schedulers that share memory.
+//! each buffer, with `LASTUSE_ARENA` of the turns of schedulers that share memory, and with `LASTUSE_BUDGET` or `LASTUSE_REORDER`
+//! it changes graphs before schedulers get them.
 //!
 //! It is separate from liblastuse because it wraps functions of ggml's schedulers and backends, which other programs
 //! should not depend on. Without these variables it forwards every call and does nothing else.
@@ -20,6 +21,7 @@ mod ggml {
 mod search;
 mod functions;
 mod run;
+mod passes;
 mod turns;
 mod buffers;
 mod tensors;
@@ -30,12 +32,16 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use functions::{Functions, Params, is_enabled, verify_words};
+use passes::{forget, prepare};
 use run::run;
 use turns::{begin_turn, end_turn};
 
 /// The evaluation callback that ggml calls for each node: the tensor, whether this is the call before its computation,
 /// and the user data.
 pub type Callback = Option<unsafe extern "C" fn(*mut c_void, bool, *mut c_void) -> bool>;
+
+/// ggml's status for a graph without memory.
+const STATUS_ALLOC_FAILED: c_int = -2;
 
 /// The state of one scheduler.
 #[derive(Default)]
@@ -141,6 +147,10 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute(scheduler: *mut c_void
     unsafe { guard_scheduler(functions, scheduler) };
     // SAFETY: as above.
     unsafe { begin_turn(scheduler) };
+    // SAFETY: live, and used by no other thread, as ggml's function requires.
+    if !unsafe { prepare(scheduler, graph) } {
+        return STATUS_ALLOC_FAILED;
+    }
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.sched_graph_compute)(scheduler, graph) };
     // SAFETY: `graph` is live and used by no other thread during the computation, as ggml's function requires.
@@ -159,6 +169,10 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut 
     unsafe { guard_scheduler(functions, scheduler) };
     // SAFETY: as above.
     unsafe { begin_turn(scheduler) };
+    // SAFETY: live, and used by no other thread, as ggml's function requires.
+    if !unsafe { prepare(scheduler, graph) } {
+        return STATUS_ALLOC_FAILED;
+    }
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.sched_graph_compute_async)(scheduler, graph) };
     // SAFETY: a valid scheduler.
@@ -204,6 +218,7 @@ pub unsafe extern "C" fn ggml_backend_sched_free(scheduler: *mut c_void) {
     let functions = Functions::of_caller();
     // SAFETY: a scheduler that no other thread uses, as ggml's function requires.
     unsafe { end_turn(scheduler) };
+    forget(scheduler);
     // SAFETY: the caller's arguments, forwarded.
     unsafe { (functions.sched_free)(scheduler) };
     if is_enabled() {

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::functions::{Functions, of_ggml, of_lastuse_if_there};
+use crate::passes::{is_on, prepare};
 use crate::run::Call;
 
 /// The environment variable, which lastuse reads too.
@@ -22,16 +23,8 @@ type Reset = unsafe extern "C" fn(*mut c_void);
 fn told() -> Option<Turn> {
     static FOUND: OnceLock<Option<Turn>> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        // SAFETY: the name ends in NUL.
-        let words = unsafe { libc::getenv(ARENA.as_ptr()) };
-        if words.is_null() {
-            return None;
-        }
-        // SAFETY: a string of the environment.
-        let words = unsafe { CStr::from_ptr(words) }.to_string_lossy();
-        let is_off = ["", "off", "0", "false", "no"].iter().any(|word| words.trim().eq_ignore_ascii_case(word));
         // SAFETY: its type in lastuse.h.
-        if is_off { None } else { unsafe { of_lastuse_if_there(c"lastuse_arena_turn") } }
+        is_on(ARENA).then(|| unsafe { of_lastuse_if_there(c"lastuse_arena_turn") }).flatten()
     })
 }
 
@@ -68,27 +61,31 @@ pub fn wait_for_turn() {
     tell(null_mut(), || None);
 }
 
-/// Wraps functions of ggml's schedulers: tells lastuse of the turn before.
+/// Wraps functions of ggml's schedulers that get a graph: tells lastuse of the turn before, and has it change the graph.
 macro_rules! wrap {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)+) => {
+    ($($name:ident($graph:ident $(, $argument:ident: $type:ty)*) -> $result:ty;)+) => {
         $(
             /// Wraps ggml's function.
             ///
             /// # Safety
             /// The requirements of ggml's function.
             #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name(scheduler: *mut c_void, $($argument: $type),*) -> $result {
+            pub unsafe extern "C" fn $name(scheduler: *mut c_void, $graph: *mut c_void $(, $argument: $type)*) -> $result {
                 const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                     Ok(name) => name,
                     Err(_) => panic!("a name without NUL"),
                 };
                 // SAFETY: a live scheduler that no other thread uses, as ggml's function requires.
                 unsafe { begin_turn(scheduler) };
+                // SAFETY: live, and used by no other thread, as ggml's function requires.
+                if !unsafe { prepare(scheduler, $graph) } {
+                    return Default::default();
+                }
                 let _call = Call::enter();
                 // SAFETY: its type in ggml-backend.h.
-                let function: unsafe extern "C" fn(*mut c_void, $($type),*) -> $result = unsafe { of_ggml(NAME) };
+                let function: unsafe extern "C" fn(*mut c_void, *mut c_void $(, $type)*) -> $result = unsafe { of_ggml(NAME) };
                 // SAFETY: the caller's arguments, forwarded.
-                unsafe { function(scheduler, $($argument),*) }
+                unsafe { function(scheduler, $graph $(, $argument)*) }
             }
         )+
     };
@@ -110,6 +107,10 @@ pub fn note_run() {
 pub unsafe extern "C" fn ggml_backend_sched_alloc_graph(scheduler: *mut c_void, graph: *mut c_void) -> bool {
     // SAFETY: a live scheduler that no other thread uses, as ggml's function requires.
     unsafe { begin_turn(scheduler) };
+    // SAFETY: live, and used by no other thread, as ggml's function requires.
+    if !unsafe { prepare(scheduler, graph) } {
+        return false;
+    }
     let (_call, is_outermost) = Call::enter();
     // SAFETY: its type in ggml-backend.h.
     let function: Allocate = unsafe { of_ggml(c"ggml_backend_sched_alloc_graph") };
@@ -144,6 +145,6 @@ pub unsafe extern "C" fn ggml_backend_sched_reset(scheduler: *mut c_void) {
 }
 
 wrap! {
-    ggml_backend_sched_reserve(graph: *mut c_void) -> bool;
-    ggml_backend_sched_reserve_size(graph: *mut c_void, sizes: *mut usize) -> ();
+    ggml_backend_sched_reserve(graph) -> bool;
+    ggml_backend_sched_reserve_size(graph, sizes: *mut usize) -> ();
 }

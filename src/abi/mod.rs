@@ -28,6 +28,7 @@ mod inspect;
 mod tensor;
 mod passes;
 mod budget_passes;
+mod scheduler;
 mod steps;
 
 // lastuse.h: devices.

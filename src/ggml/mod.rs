@@ -34,6 +34,7 @@ mod observe;
 mod process;
 mod extensions;
 mod allocator;
+pub mod scheduler;
 mod steps;
 mod offload;
 

@@ -16,13 +16,13 @@ pub struct Settings {
           value_parser = ["plan", "memory"])]
     pub verify: Option<String>,
 
-    /// Run the nodes of graphs in an order with a lower peak. Affects programs that use ggml_gallocr directly, such as
-    /// stable-diffusion.cpp; has no effect on llama.cpp and whisper.cpp, which use a scheduler.
+    /// Run the nodes of graphs in an order with a lower peak. Has no effect on graphs for several buffer types, such as those of
+    /// llama.cpp with some layers on a GPU.
     #[arg(long)]
     reorder: bool,
 
-    /// Compute large intermediates in tiles, so that the buffers of each graph allocator take at most this many bytes. Affects
-    /// programs that use ggml_gallocr directly, such as stable-diffusion.cpp; has no effect on llama.cpp and whisper.cpp.
+    /// Compute large intermediates in tiles, so that the compute buffers of each graph allocator or scheduler take at most this
+    /// many bytes. Has no effect on graphs for several buffer types, such as those of llama.cpp with some layers on a GPU.
     #[arg(long, value_name = "BYTES", value_parser = size_option)]
     budget: Option<Bytes>,
 

@@ -105,6 +105,52 @@ fn memory_that_was_freed_is_named_on_ggml_0_28() {
     memory_that_was_freed_is_named("kept_graphs-0.28", Package::LlamaCpp4, &["-DHAS_BATCHES"], &faults);
 }
 
+/// The hash and the bytes of each line.
+fn hashes_and_bytes(outcome: &Outcome) -> Vec<(String, f64)> {
+    assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
+    let words = outcome.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    words.map(|words| (words[1].to_owned(), words[2].parse().expect("bytes"))).collect()
+}
+
+/// Graphs of programs that know nothing of lastuse are tiled before their scheduler gets them: the same bits in fewer bytes.
+fn graphs_of_a_scheduler_are_tiled(package: Package, label: &str) {
+    const BUDGET: f64 = 262_144.0;
+    const SEEDS: &str = "20";
+    let name = format!("tiled_scheduler{label}");
+    let program = support::build(&name, "tests/linking/tiled_scheduler.c", &support::ggml(package), Linked::SharedGgml);
+    let given = hashes_and_bytes(&support::passes(&program, &[SEEDS]));
+    let libraries = preloaded();
+    let with = |name, value: &str| {
+        let variables = [("LD_PRELOAD", libraries.as_os_str()), (name, OsStr::new(value))];
+        support::expect(program.run_with(&[SEEDS], &variables))
+    };
+    let whole = hashes_and_bytes(&with("LASTUSE_BUDGET", "off"));
+    for (name, value) in [("LASTUSE_BUDGET", "256K"), ("LASTUSE_REORDER", "on")] {
+        let changed = hashes_and_bytes(&with(name, value));
+        let hashes = |lines: &[(String, f64)]| lines.iter().map(|(hash, _)| hash.clone()).collect::<Vec<_>>();
+        assert_eq!(hashes(&changed), hashes(&given), "{name}");
+        let larger = whole.iter().zip(&changed).filter(|((_, whole), (_, changed))| changed > whole).count();
+        assert_eq!(larger, 0, "{name}: {whole:?} {changed:?}");
+        let bytes = |lines: &[(String, f64)]| lines.iter().map(|(_, bytes)| bytes).sum::<f64>();
+        let limit = if name == "LASTUSE_BUDGET" { 0.75 } else { 1.0 };
+        assert!(bytes(&changed) <= limit * bytes(&whole), "{name}: {changed:?} of {whole:?}");
+        if name == "LASTUSE_BUDGET" {
+            let fit = changed.iter().zip(&whole).filter(|((_, bytes), (_, whole))| bytes <= &BUDGET && whole > &BUDGET);
+            assert!(fit.count() > 2, "{whole:?} {changed:?}");
+        }
+    }
+}
+
+#[test]
+fn graphs_of_a_scheduler_are_tiled_on_ggml_0_26() {
+    graphs_of_a_scheduler_are_tiled(Package::LlamaCpp, "");
+}
+
+#[test]
+fn graphs_of_a_scheduler_are_tiled_on_ggml_0_9_5() {
+    graphs_of_a_scheduler_are_tiled(Package::WhisperCpp, "-0.9.5");
+}
+
 #[test]
 fn without_lastuse_it_names_what_is_missing() {
     let guard = support::expect(guard_library());
@@ -134,6 +180,7 @@ fn exports_only_the_functions_that_it_wraps() {
         "ggml_backend_sched_free",
         "ggml_backend_sched_graph_compute",
         "ggml_backend_sched_graph_compute_async",
+        "ggml_backend_sched_new",
         "ggml_backend_sched_reserve",
         "ggml_backend_sched_reserve_size",
         "ggml_backend_sched_reset",

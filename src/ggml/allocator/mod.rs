@@ -46,10 +46,10 @@ use activity::Activity;
 pub use activity::Need;
 use arena::{Arena, Tenancy};
 use chunks::Chunks;
-use passes::Passes;
+pub use passes::Passes;
 use plan_cache::PlanCache;
 use plan_cache::cached_plan::CachedPlan;
-use planner::Planner;
+pub use planner::Planner;
 use tag::Tag;
 
 /// The target of a `ggml_gallocr_t`. The tag is the first field in memory too.

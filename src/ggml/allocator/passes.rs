@@ -33,6 +33,11 @@ impl Passes {
         is_used.then(|| Box::new(Self { reorders, orders: Orders::new(), tilings, is_compared }))
     }
 
+    /// Adds nodes to graphs up to this number.
+    pub fn limit_nodes(&mut self, most: usize) {
+        self.tilings.limit_nodes(most);
+    }
+
     /// Forgets the tilings that were found, since later plans are made differently.
     pub fn forget_tilings(&mut self) {
         self.tilings.clear();

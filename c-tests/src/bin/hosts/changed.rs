@@ -126,10 +126,7 @@ impl SharedJob {
         let mut launch = job.with.clone();
         launch.variables.push(("LASTUSE_ARENA", arena.into()));
         // As lastuse run does: the guard tells whose turn it is on a device.
-        for (_, libraries) in launch.variables.iter_mut().filter(|(name, _)| *name == "LD_PRELOAD") {
-            libraries.push(":");
-            libraries.push(guard_library()?);
-        }
+        launch.preload(&guard_library()?);
         let shared = run(job, &launch, folder).map_err(wrong)?;
         if shared.results != without.results {
             return Err(wrong("the results differ".to_owned()));

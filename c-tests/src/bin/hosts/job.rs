@@ -83,6 +83,14 @@ impl Launch {
         Self { program: program.to_owned(), variables }
     }
 
+    /// Preloads one more library, if any is preloaded.
+    pub fn preload(&mut self, library: &Path) {
+        for (_, libraries) in self.variables.iter_mut().filter(|(name, _)| *name == "LD_PRELOAD") {
+            libraries.push(":");
+            libraries.push(library);
+        }
+    }
+
     /// Returns a program that needs no variables.
     pub fn plain(program: &Path) -> Self {
         Self { program: program.to_owned(), variables: Vec::new() }

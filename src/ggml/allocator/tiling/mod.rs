@@ -46,6 +46,8 @@ const MOST_LOGGED: usize = 64;
 pub struct Tilings {
     /// Bytes for all of its buffers; `None` if there is no budget.
     budget: Option<Bytes>,
+    /// The most nodes of a tiled graph, if it has room for more.
+    most_nodes: usize,
     known: Cache<KnownTiling>,
     /// Whether it was logged that graphs of nodes that the program lists itself are not tiled.
     has_logged_lists: bool,
@@ -56,7 +58,12 @@ pub struct Tilings {
 impl Tilings {
     /// Creates those of a new allocator.
     pub fn new(budget: Option<Bytes>) -> Self {
-        Self { budget, known: Cache::new(), has_logged_lists: false, has_logged_shared: false }
+        Self { budget, most_nodes: usize::MAX, known: Cache::new(), has_logged_lists: false, has_logged_shared: false }
+    }
+
+    /// Tiles graphs into at most this many nodes.
+    pub fn limit_nodes(&mut self, most: usize) {
+        self.most_nodes = most;
     }
 
     /// Forgets the tilings that were found, since later plans are made differently.
@@ -207,7 +214,7 @@ impl Tilings {
             return None;
         }
         // SAFETY: live, as the caller guarantees.
-        let capacity = unsafe { GraphRef::capacity(graph) };
+        let capacity = unsafe { GraphRef::capacity(graph) }.min(self.most_nodes);
         let mut reading = read(planner.runtime, &planner.types.list, live, &Requested::default());
         retain_at(&retained, &mut reading.graph);
         let subject = subject_of(planner.runtime, &reading);

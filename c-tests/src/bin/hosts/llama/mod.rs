@@ -9,12 +9,12 @@ pub use self::programs::LlamaPrograms;
 
 use std::path::{Path, PathBuf};
 
-use lastuse_c_tests::Result;
 use lastuse_c_tests::cmake::CmakeBuild;
 use lastuse_c_tests::debian::{Has, Needed, check};
+use lastuse_c_tests::{Result, guard_library};
 use lastuse_vendor::{Package, target_folder};
 
-use crate::changed::{SharedJob, run_jobs_and_shared};
+use crate::changed::{BudgetedJob, SharedJob, run_jobs_and_shared};
 use crate::job::{Job, OUTPUT, Threads, Way};
 use crate::jobs::Options;
 
@@ -125,6 +125,13 @@ const IN_TURNS: [(&str, &str, &str); 9] = [
     ),
 ];
 
+/// Models whose scores of attention, without flash attention and with a long context, are computed in tiles.
+const IN_TILES: [&str; 3] = ["llama", "qwen3moe", "deepseek2"];
+const IN_TILES_WITH: &str = "--flash off --cache unified --cells 8192";
+
+/// The bytes that their compute buffer may take: a fourth of what it takes otherwise, at most.
+const BUDGET: u64 = 96 << 20;
+
 impl LlamaHost {
     /// Returns `true` if it counts how often its scheduler has to reserve memory again for a graph.
     fn counts_reallocations(&self) -> bool {
@@ -181,12 +188,35 @@ impl LlamaHost {
         if self.has_projectors() {
             programs.write_projector(&projector(&folder))?;
         }
-        run_jobs_and_shared(self.name, &folder, &jobs, &in_turns(self, &programs, &folder), options)
+        let tiled = in_tiles(&programs, &folder)?;
+        let wanted: Vec<&BudgetedJob> =
+            tiled.iter().filter(|tiled| options.names(&tiled.job) && !options.faults).collect();
+        // Words that name those alone name none of the others.
+        let turns = in_turns(self, &programs, &folder);
+        let mut others = jobs.iter().chain(turns.iter().map(|turns| &turns.job));
+        if wanted.is_empty() || others.any(|job| options.names(job)) {
+            run_jobs_and_shared(self.name, &folder, &jobs, &turns, options)?;
+        }
+        wanted.into_iter().try_for_each(|tiled| tiled.check(&folder))
     }
 }
 
 fn projector(folder: &Path) -> PathBuf {
     folder.join("projector.gguf")
+}
+
+/// Returns the jobs whose graphs are tiled before the scheduler gets them, for which the guard is preloaded.
+fn in_tiles(programs: &LlamaPrograms, folder: &Path) -> Result<Vec<BudgetedJob>> {
+    let guard = guard_library()?;
+    let models = IN_TILES.iter().filter_map(|name| MODELS.iter().find(|model| model.name == *name));
+    let budgeted = |model: &Model| {
+        let file = folder.join(model.name).with_extension("gguf");
+        let mut job = job(programs, model, &file, ("in tiles", IN_TILES_WITH), Way::Preloaded);
+        job.with.preload(&guard);
+        job.with.variables.push(("LASTUSE_BUDGET", BUDGET.to_string().into()));
+        BudgetedJob { job, budget: BUDGET, allocators: &[("compute buffer", 1)] }
+    };
+    Ok(models.map(budgeted).collect())
 }
 
 /// Returns the jobs whose contexts take turns.

@@ -1,0 +1,73 @@
+// A program that does not use lastuse: random graphs with large intermediates on a scheduler, as llama.cpp uses one. Each is reserved,
+// built anew, allocated, computed, computed again without a call that allocates it, and computed after a reset without being
+// allocated first.
+//
+//   tiled_scheduler <number of seeds>
+//
+// prints a line for each seed: the hash of its results, and the bytes of the compute buffer.
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "ggml-cpu.h"
+#include "ggml.h"
+#include "hash.h"
+#include "large_graph.h"
+
+static uint64_t results(const struct large_graph * g) {
+    uint64_t hash = FNV1A_64_START;
+    for (int i = 0; i < g->n_results; i++) {
+        hash = fnv1a_64(hash, g->results[i]->data, ggml_nbytes(g->results[i]));
+    }
+    return hash;
+}
+
+static uint64_t computed(ggml_backend_sched_t sched, struct large_graph * g) {
+    CHECK(ggml_backend_sched_graph_compute(sched, g->graph) == GGML_STATUS_SUCCESS, "not computed");
+    return results(g);
+}
+
+// Sets the inputs of a graph before its first node is computed.
+static bool set_once(struct ggml_tensor * t, bool ask, void * user_data) {
+    (void) t;
+    (void) ask;
+    struct large_graph ** g = user_data;
+    if (*g != NULL) {
+        large_graph_set(*g);
+        *g = NULL;
+    }
+    return true;
+}
+
+int main(int argc, char ** argv) {
+    int            seeds = argc > 1 ? atoi(argv[1]) : 1;
+    ggml_backend_t cpu   = ggml_backend_cpu_init();
+    for (int seed = 0; seed < seeds; seed++) {
+        ggml_backend_sched_t sched    = ggml_backend_sched_new(&cpu, NULL, 1, LARGE_GRAPH_NODES, false, true);
+        struct large_graph   reserved = large_graph_new((uint64_t) seed);
+        CHECK(ggml_backend_sched_reserve(sched, reserved.graph), "seed %d: not reserved", seed);
+        struct large_graph used = large_graph_new((uint64_t) seed);
+        CHECK(ggml_backend_sched_alloc_graph(sched, used.graph), "seed %d: not allocated", seed);
+        large_graph_set(&used);
+        uint64_t first = computed(sched, &used);
+        size_t   bytes = ggml_backend_sched_get_buffer_size(sched, cpu);
+        large_graph_set(&used);
+        CHECK(computed(sched, &used) == first, "seed %d: other results when computed again", seed);
+        ggml_backend_sched_reset(sched);
+        struct large_graph   next   = large_graph_new((uint64_t) seed);
+        struct large_graph * to_set = &next;
+        ggml_backend_sched_set_eval_callback(sched, set_once, &to_set);
+        CHECK(computed(sched, &next) == first, "seed %d: other results when allocated by computing", seed);
+        CHECK(ggml_backend_sched_get_buffer_size(sched, cpu) == bytes, "seed %d: the buffer has grown", seed);
+        printf("%d: %016llx %zu\n", seed, (unsigned long long) first, bytes);
+        ggml_backend_sched_free(sched);
+        large_graph_free(next);
+        large_graph_free(used);
+        large_graph_free(reserved);
+    }
+    ggml_backend_free(cpu);
+    return 0;
+}

@@ -1,0 +1,105 @@
+//! The passes over graphs of schedulers: with `LASTUSE_BUDGET` or `LASTUSE_REORDER`, lastuse changes a graph before its scheduler
+//! copies it, and schedulers are made with room for what is added.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::functions::{of_ggml, of_lastuse_if_there};
+use crate::run::Call;
+
+/// The environment variables, which lastuse reads too.
+const VARIABLES: [&CStr; 2] = [c"LASTUSE_BUDGET", c"LASTUSE_REORDER"];
+
+type New = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, usize, bool, bool) -> *mut c_void;
+
+/// The functions of lastuse that change graphs.
+struct Passes {
+    room: extern "C" fn(usize) -> usize,
+    prepare: unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> bool,
+    forget: extern "C" fn(*mut c_void),
+}
+
+/// By the address of a scheduler, the nodes and leafs that it was made for.
+static ROOMS: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
+
+/// Returns the functions if the environment asks for a pass. Errors in the values are left to lastuse, which reports them.
+fn asked() -> Option<&'static Passes> {
+    static FOUND: OnceLock<Option<Passes>> = OnceLock::new();
+    let find = || {
+        if !VARIABLES.iter().any(|name| is_on(name)) {
+            return None;
+        }
+        Some(Passes {
+            // SAFETY: its type in lastuse.h.
+            room: unsafe { of_lastuse_if_there(c"lastuse_sched_room") }?,
+            // SAFETY: its type in lastuse.h.
+            prepare: unsafe { of_lastuse_if_there(c"lastuse_sched_prepare") }?,
+            // SAFETY: its type in lastuse.h.
+            forget: unsafe { of_lastuse_if_there(c"lastuse_sched_forget") }?,
+        })
+    };
+    FOUND.get_or_init(find).as_ref()
+}
+
+/// Returns whether a variable has a value that does not mean off.
+pub fn is_on(variable: &CStr) -> bool {
+    // SAFETY: the name ends in NUL.
+    let words = unsafe { libc::getenv(variable.as_ptr()) };
+    if words.is_null() {
+        return false;
+    }
+    // SAFETY: a string of the environment.
+    let words = unsafe { CStr::from_ptr(words) }.to_string_lossy();
+    !["", "off", "0", "false", "no"].iter().any(|word| words.trim().eq_ignore_ascii_case(word))
+}
+
+fn rooms<T>(act: impl FnOnce(&mut HashMap<usize, usize>) -> T) -> T {
+    act(ROOMS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(HashMap::new))
+}
+
+/// Has lastuse change a graph before the program has a scheduler do something with it. Returns false if it must not be computed.
+///
+/// # Safety
+/// `scheduler` and `graph` are live, and no other thread uses them.
+pub unsafe fn prepare(scheduler: *mut c_void, graph: *mut c_void) -> bool {
+    let Some(passes) = asked().filter(|_| !Call::is_inside()) else { return true };
+    let Some(room) = rooms(|rooms| rooms.get(&scheduler.addr()).copied()) else { return true };
+    let _call = Call::enter();
+    // SAFETY: live, and used by no other thread, as the caller guarantees.
+    unsafe { (passes.prepare)(scheduler, graph, room) }
+}
+
+/// Forgets a scheduler that is being freed.
+pub fn forget(scheduler: *mut c_void) {
+    if let Some(passes) = asked() {
+        rooms(|rooms| rooms.remove(&scheduler.addr()));
+        (passes.forget)(scheduler);
+    }
+}
+
+/// Wraps ggml's function: gives the scheduler room for what passes add to its graphs. Earlier versions of ggml do not read the last
+/// argument.
+///
+/// # Safety
+/// The requirements of ggml's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_sched_new(
+    backends: *mut c_void,
+    types: *mut c_void,
+    count: c_int,
+    graph_size: usize,
+    is_parallel: bool,
+    offloads: bool,
+) -> *mut c_void {
+    let asked = asked().filter(|_| !Call::is_inside());
+    let room = asked.map_or(graph_size, |passes| (passes.room)(graph_size));
+    // SAFETY: its type in ggml-backend.h.
+    let new: New = unsafe { of_ggml(c"ggml_backend_sched_new") };
+    // SAFETY: the caller's arguments, forwarded, with more room.
+    let made = unsafe { new(backends, types, count, room, is_parallel, offloads) };
+    if asked.is_some() {
+        rooms(|rooms| rooms.insert(made.addr(), room));
+    }
+    made
+}

@@ -1,0 +1,139 @@
+//! The passes over graphs of programs on a scheduler (`ggml_backend_sched`): `LASTUSE_REORDER` and `LASTUSE_BUDGET`.
+//!
+//! A scheduler copies a graph, assigns each node to a backend, and splits the copy where backends change, before its allocator
+//! sees anything. Nodes that are added later would be in no split. So a graph is changed before the scheduler gets it: the passes
+//! are those of an allocator that the program uses itself, with the buffer type and the rules of the scheduler's allocator.
+
+use std::ptr::NonNull;
+
+use crate::ggml::allocator::{Passes, Planner};
+use crate::ggml::bindings::{ggml_backend_sched, ggml_cgraph};
+use crate::ggml::live::buffers::BufferType;
+use crate::ggml::live::lock::Lock;
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::live::tensor::GraphRef;
+use crate::ggml::process::settings::settings;
+use crate::ggml::refusal::Refusal;
+use crate::ggml::version::SIGNATURE;
+
+/// How many times the nodes of a graph a scheduler is made for if graphs may get more: half of them for nodes, and half for leafs.
+const ROOM: usize = 3;
+
+/// A scheduler whose graphs may be changed.
+#[derive(Debug)]
+struct Scheduler {
+    address: usize,
+    /// `None` if its graphs stay as they are.
+    passes: Option<(Planner, Box<Passes>)>,
+}
+
+// SAFETY: buffer types are used by any thread, as ggml's own schedulers use them; a scheduler is used by one thread at a time.
+unsafe impl Send for Scheduler {}
+
+/// Those of the process. The one whose graph is being changed is not among them: no other thread uses it.
+static SCHEDULERS: Lock<Vec<Scheduler>> = Lock::new(Vec::new());
+
+/// Returns the size with which a scheduler is made for graphs of `graph_size` nodes and leafs, so that it has room for what passes
+/// add.
+pub fn room_for(graph_size: usize) -> usize {
+    if settings().budget.is_some() { graph_size.saturating_mul(ROOM) } else { graph_size }
+}
+
+/// Changes a graph as the settings say, before `scheduler` reserves, allocates or computes it; the scheduler was made for graphs
+/// of `room` nodes and leafs. A graph that is allocated stays as it is, and so does one that was changed before. If plans
+/// `are_compared`, what ggml-alloc needs for the given graph is kept for the report.
+///
+/// # Errors
+/// Those of a pass. The graph must not be computed then.
+///
+/// # Safety
+/// `scheduler` and `graph` with its tensors are live and of this ggml, no other thread uses them, and no [`GraphRef`] of the
+/// graph is used afterwards.
+pub unsafe fn prepare(
+    runtime: &'static Runtime,
+    scheduler: NonNull<ggml_backend_sched>,
+    graph: NonNull<ggml_cgraph>,
+    (room, are_compared): (usize, bool),
+) -> Result<(), Refusal> {
+    // SAFETY: live, as the caller guarantees.
+    let nodes = unsafe { GraphRef::new(graph) }.nodes;
+    if nodes.iter().all(|node| !node.data().is_null()) {
+        return Ok(());
+    }
+    // SAFETY: live, as the caller guarantees.
+    let mut used =
+        take(scheduler).unwrap_or_else(|| unsafe { Scheduler::new(runtime, scheduler, (room, are_compared)) });
+    let changed = match &mut used.passes {
+        // SAFETY: live, and not used otherwise, as the caller guarantees.
+        Some((planner, passes)) => unsafe { passes.before_reserving(planner, graph, &mut None, None) },
+        None => Ok(()),
+    };
+    SCHEDULERS.lock().push(used);
+    changed
+}
+
+/// Forgets a scheduler that is being freed.
+pub fn forget(scheduler: NonNull<ggml_backend_sched>) {
+    drop(take(scheduler));
+}
+
+fn take(scheduler: NonNull<ggml_backend_sched>) -> Option<Scheduler> {
+    let mut all = SCHEDULERS.lock();
+    let at = all.iter().position(|known| known.address == scheduler.as_ptr().addr())?;
+    Some(all.swap_remove(at))
+}
+
+impl Scheduler {
+    /// # Safety
+    /// `scheduler` is live and of this ggml, and no other thread uses it.
+    unsafe fn new(
+        runtime: &'static Runtime,
+        scheduler: NonNull<ggml_backend_sched>,
+        (room, are_compared): (usize, bool),
+    ) -> Self {
+        let settings = settings();
+        // SAFETY: live, as the caller guarantees.
+        let types = unsafe { buffer_types(runtime, scheduler) };
+        let planner = Planner::new(runtime, &types, &settings);
+        let mut passes = Passes::new(&settings, are_compared);
+        if planner.types.list.len() != 1 && passes.take().is_some() {
+            runtime.log_warning(&format!(
+                "{SIGNATURE}LASTUSE_BUDGET and LASTUSE_REORDER have no effect on schedulers with several buffer types: their \
+                 graphs stay as they are\n"
+            ));
+        }
+        if let Some(passes) = &mut passes {
+            passes.limit_nodes(room / 2);
+        }
+        Self { address: scheduler.as_ptr().addr(), passes: passes.map(|passes| (planner, passes)) }
+    }
+}
+
+/// Returns the buffer types of the backends of a scheduler, in the order of the backends; none if this ggml does not tell them.
+///
+/// # Safety
+/// `scheduler` is live and of this ggml.
+unsafe fn buffer_types(runtime: &'static Runtime, scheduler: NonNull<ggml_backend_sched>) -> Vec<BufferType> {
+    let functions = &runtime.functions;
+    let Some((count, backend)) =
+        functions.ggml_backend_sched_get_n_backends.zip(functions.ggml_backend_sched_get_backend)
+    else {
+        return Vec::new();
+    };
+    let scheduler = scheduler.as_ptr();
+    // SAFETY: a live scheduler, as the caller guarantees.
+    let backends = 0..unsafe { count(scheduler) };
+    let of_backend = |at| {
+        // SAFETY: a live scheduler with that backend.
+        let backend = unsafe { backend(scheduler, at) };
+        let found = match functions.ggml_backend_sched_get_buffer_type {
+            // SAFETY: a live scheduler and one of its backends.
+            Some(type_of) => unsafe { type_of(scheduler, backend) },
+            // SAFETY: a live backend.
+            None => unsafe { (functions.ggml_backend_get_default_buffer_type)(backend) },
+        };
+        // SAFETY: a buffer type of this ggml, which outlives its schedulers.
+        NonNull::new(found).map(|found| unsafe { BufferType::new(runtime, found) })
+    };
+    backends.filter_map(of_backend).collect()
+}
