@@ -23,8 +23,8 @@ use crate::usage::Failure;
 /// budget: it computes results again, or in tiles. The ending of the output chooses: .csv, .csv.gz, .jsonl or .jsonl.gz.
 ///
 /// A graph becomes the blocks of one of its buffers with their live ranges, after the decision which memory is shared. The
-/// id of a block is that of the first tensor in it. A problem becomes a graph with two nodes for each block, the def and the
-/// last use of a tensor with the same live range.
+/// id of a block is that of the first tensor in it. A problem becomes a graph with two nodes for each block, the definition
+/// and the last use of a tensor with the same live range.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse convert llama.jsonl -o llama.csv                the live ranges

@@ -81,6 +81,13 @@ impl Elf {
         loader::<FileHeader64<Endianness>, _>(&self.cache).is_some()
     }
 
+    /// Returns whether it is a program that needs no dynamic loader.
+    pub fn is_static_program(&self) -> bool {
+        let is_program =
+            |file: ElfFile64<'_, Endianness, &Cache>| file.elf_header().e_type(file.endian()) == elf::ET_EXEC;
+        !self.has_loader() && self.parsed().is_some_and(is_program)
+    }
+
     /// Returns its definitions and calls of each of these functions; none if its tables are malformed.
     pub fn uses<const N: usize>(&self, names: [&str; N]) -> [Uses; N] {
         self.find_uses(names).unwrap_or_else(|| [Uses::default(); N])

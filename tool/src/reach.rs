@@ -143,7 +143,7 @@ impl Reach {
                 format!("  preload: {preload}\n  link: liblastuse.so before libggml-base on the link line\n")
             }
             Self::Reached => format!(
-                "  preload: {preload}\n  early import: load liblastuse.so with RTLD_GLOBAL before it; in Python\n    \
+                "  preload: {preload}\n  load early: load liblastuse.so with RTLD_GLOBAL before it; in Python\n    \
                  ctypes.CDLL(\"/path/to/liblastuse.so\", ctypes.RTLD_GLOBAL)\n"
             ),
             Self::Bound(_) | Self::Hidden if is_program => {
@@ -160,7 +160,10 @@ impl Reach {
 /// Says that there is no ggml, and which libraries it may be in.
 fn none(objects: &Objects) -> String {
     let missing: Vec<_> = objects.missing.iter().map(|name| name.to_string_lossy()).collect();
-    let hint = if missing.is_empty() {
+    let is_static = objects.files.first().is_some_and(|(_, elf)| elf.is_static_program());
+    let hint = if is_static {
+        "the program is linked statically".to_owned()
+    } else if missing.is_empty() {
         "it may load one later: give that library".to_owned()
     } else {
         format!("these libraries were not found: {}", missing.join(", "))

@@ -236,7 +236,7 @@ fn tool_tells_what_can_be_reached() {
     );
     let program = |program: &Program| program.path().display().to_string();
     let files = [
-        (ggml_plugin(Base::Inside), "reached: ", "early import", 0),
+        (ggml_plugin(Base::Inside), "reached: ", "load early", 0),
         (ggml_plugin(Base::Shared), "reached: ", "preload: lastuse run PROGRAM", 0),
         (ggml_plugin(Base::ByClang), "part: ", "inlined ggml_gallocr_reserve_n: ", 3),
         (ggml_plugin(Base::Symbolic), "bound: ", "-Bsymbolic", 3),

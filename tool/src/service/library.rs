@@ -1,5 +1,6 @@
 //! The library that a service preloads: one that it may read.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,8 @@ pub fn find(given: Option<&Path>, manager: &Manager) -> Result<PathBuf, String> 
     if let Some(given) = given {
         let file = if manager.is_this_system() { std::path::absolute(given) } else { Ok(given.to_owned()) };
         let file = file.map_err(|error| format!("{}: {error}", given.display()))?;
-        return usable(&file, manager).map_err(|why| format!("the library {} cannot be used: {why}", file.display()));
+        let there = manager.in_root(&file);
+        return usable(&file, manager).map_err(|why| format!("the library {} cannot be used: {why}", there.display()));
     }
     let of_tool = library::find(None).map_err(|missing| missing.message);
     let nearest = of_tool.as_deref().ok().filter(|_| manager.is_this_system());
@@ -46,7 +48,10 @@ fn usable(file: &Path, manager: &Manager) -> Result<PathBuf, String> {
     if !file.is_absolute() {
         return Err("its path is not absolute".to_owned());
     }
-    let there = manager.in_root(&file).symlink_metadata().map_err(|error| error.to_string())?;
+    let there = manager.in_root(&file).symlink_metadata().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => "there is no such file".to_owned(),
+        _ => error.to_string(),
+    })?;
     if there.is_dir() {
         return Err("it is a folder".to_owned());
     }

@@ -26,11 +26,11 @@ use crate::usage::Failure;
 /// disable" undoes it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  sudo lastuse enable --now llama-server                from now on
-  sudo lastuse enable --arena --set LASTUSE_LOG=info llama-server
+  sudo $(command -v lastuse) enable --now llama-server   from now on
+  sudo $(command -v lastuse) enable --arena --set LASTUSE_LOG=info llama-server
   lastuse enable --user --dry-run llama-server          show it only
   lastuse enable --yes --root /mnt/image llama-server   in an image
-  sudo lastuse disable --now llama-server               back to ggml-alloc
+  sudo $(command -v lastuse) disable --now llama-server  back to ggml-alloc
 
 Exit codes: 0 done, 1 refused, or a file cannot be written, 2 wrong usage.")]
 pub struct Enable {
@@ -55,7 +55,7 @@ pub struct Enable {
 /// Removes the drop-in that "lastuse enable" has written, if it is as it was written, and shows its name first.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  sudo lastuse disable --now llama-server               from now on
+  sudo $(command -v lastuse) disable --now llama-server   from now on
   lastuse disable --yes --root /mnt/image llama-server  in an image
 
 Exit codes: 0 done, 1 refused, or a file cannot be removed, 2 wrong usage.")]
