@@ -6,6 +6,7 @@
 //
 //   shared:  cc app.c -Wl,--no-as-needed -llastuse -Wl,--as-needed -lggml -lggml-base
 //   static:  cc app.c -Wl,-u,ggml_gallocr_new_n liblastuse.a -lggml -lggml-cpu -lggml-base -lstdc++ -lm -lpthread -ldl
+//            (and -fopenmp, unless ggml was built without it)
 //
 // To see whether it is in use, and what it has done:
 //
@@ -748,7 +749,7 @@ size_t lastuse_sched_room(size_t graph_size);
 
 // Changes a graph as LASTUSE_REORDER and LASTUSE_BUDGET say. Call it before sched reserves, allocates or computes the graph, each
 // time; room is the graph_size that sched was made with. Has no effect on a graph that is allocated, or that was changed before,
-// and on schedulers with several buffer types. Returns false if the graph must not be computed. The guard that lastuse run
+// and on schedulers with several backends. Returns false if the graph must not be computed. The guard that lastuse run
 // preloads calls it for programs that know nothing of lastuse. docs/tiling.md has what a program may rely on.
 bool lastuse_sched_prepare(struct ggml_backend_sched *sched,
                            struct ggml_cgraph *graph,

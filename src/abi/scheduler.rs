@@ -16,7 +16,7 @@ pub extern "C" fn lastuse_sched_room(graph_size: usize) -> usize {
 
 /// Changes a graph as LASTUSE_REORDER and LASTUSE_BUDGET say. Call it before sched reserves, allocates or computes the graph, each
 /// time; room is the graph_size that sched was made with. Has no effect on a graph that is allocated, or that was changed before,
-/// and on schedulers with several buffer types. Returns false if the graph must not be computed. The guard that lastuse run
+/// and on schedulers with several backends. Returns false if the graph must not be computed. The guard that lastuse run
 /// preloads calls it for programs that know nothing of lastuse. docs/tiling.md has what a program may rely on.
 ///
 /// # Safety

@@ -2,7 +2,9 @@
 //!
 //! A scheduler copies a graph, assigns each node to a backend, and splits the copy where backends change, before its allocator
 //! sees anything. Nodes that are added later would be in no split. So a graph is changed before the scheduler gets it: the passes
-//! are those of an allocator that the program uses itself, with the buffer type and the rules of the scheduler's allocator.
+//! are those of an allocator that the program uses itself, with the buffer type and the rules of the scheduler's allocator. Several
+//! backends might not compute a tile where they compute the whole, with other bits, even if they share a buffer type (BLAS): their
+//! graphs stay as they are.
 
 use std::ptr::NonNull;
 
@@ -96,10 +98,10 @@ impl Scheduler {
         let types = unsafe { buffer_types(runtime, scheduler) };
         let planner = Planner::new(runtime, &types, &settings);
         let mut passes = Passes::new(&settings, are_compared);
-        if planner.types.list.len() != 1 && passes.take().is_some() {
+        if types.len() != 1 && passes.take().is_some() {
             runtime.log_warning(&format!(
-                "{SIGNATURE}LASTUSE_BUDGET and LASTUSE_REORDER have no effect on schedulers with several buffer types: their \
-                 graphs stay as they are\n"
+                "{SIGNATURE}LASTUSE_BUDGET and LASTUSE_REORDER have no effect on schedulers with several backends: their graphs stay \
+                 as they are\n"
             ));
         }
         if let Some(passes) = &mut passes {

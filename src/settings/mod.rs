@@ -128,7 +128,7 @@ pub const SETTINGS: [Setting; 17] = [
         value: "on",
         default: "off",
         scope: Scope::LaterAllocators,
-        help: "runs nodes in an order with a lower peak, in graphs for one buffer type",
+        help: "runs nodes in an order with a lower peak, in graphs for one backend",
     },
     Setting {
         key: Key::Budget,
@@ -136,7 +136,7 @@ pub const SETTINGS: [Setting; 17] = [
         value: "BYTES",
         default: "none",
         scope: Scope::LaterAllocators,
-        help: "tiles graphs for one buffer type that need more, such as 700M or 2GiB",
+        help: "tiles graphs for one backend that need more, such as 700M or 2GiB",
     },
     Setting {
         key: Key::OnDemand,

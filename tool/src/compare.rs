@@ -18,7 +18,7 @@ use crate::usage::{Failure, at_least_one};
 /// the difference is within noise. The output of the program is not shown, and its input is empty.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  lastuse compare ./llama-bench -m model.gguf -p 512 -n 32
+  lastuse compare ./llama-completion -m model.gguf -c 32768 -p Hi -n 16 ...
   lastuse compare --runs 10 --json ./sd -m model.safetensors -p \"a cat\"
 
 Exit codes: 0 compared, 125 the program failed in one of the runs or lastuse failed, 126 the program is not executable, \

@@ -50,7 +50,7 @@ use clap::{ArgAction, Parser, Subcommand};
   lastuse run --capture graphs ./llama-cli -m ...      its graphs, to files
   lastuse explain graphs                               what is live at the peak
   lastuse draw graphs -o map.html                      to explore in a browser
-  lastuse compare ./llama-bench -m model.gguf          compared with ggml-alloc
+  lastuse compare ./llama-completion -m model.gguf ... compared with ggml-alloc
   lastuse plan graphs                                  a table of their bytes
   lastuse offload graphs --device Vulkan0=2GiB         what fits on a GPU
   lastuse reach ./llama-cli                            if run has an effect

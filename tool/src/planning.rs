@@ -23,7 +23,7 @@ pub struct Options {
     pub rules: Option<RuleSetting>,
 
     /// The work limit of the search for a smaller placement; 0 disables the search [default: that of the
-    /// captured program, or else 100000, and 1000000000 for CSV files]
+    /// captured program, or else 100000]
     ///
     /// A core does some hundreds of millions of units a second. In programs the default is 100000. Equal efforts give equal
     /// plans. A graph may take it several times: for each buffer, for other sharing rules, and for other orders.

@@ -11,18 +11,18 @@ use crate::passes::size_option;
 /// Options that are variables of a program.
 #[derive(clap::Args)]
 pub struct Settings {
-    /// Check each plan before it is used; "memory" also checks what each operation writes.
+    /// Check each plan before it is used; "memory", of "lastuse run" alone, also checks what each operation writes.
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "plan",
           value_parser = ["plan", "memory"])]
     pub verify: Option<String>,
 
-    /// Run the nodes of graphs in an order with a lower peak. Has no effect on graphs for several buffer types, such as those of
+    /// Run the nodes of graphs in an order with a lower peak. Has no effect on graphs for several backends, such as those of
     /// llama.cpp with some layers on a GPU.
     #[arg(long)]
     reorder: bool,
 
     /// Compute large intermediates in tiles, so that the compute buffers of each graph allocator or scheduler take at most this
-    /// many bytes. Has no effect on graphs for several buffer types, such as those of llama.cpp with some layers on a GPU.
+    /// many bytes. Has no effect on graphs for several backends, such as those of llama.cpp with some layers on a GPU.
     #[arg(long, value_name = "BYTES", value_parser = size_option)]
     budget: Option<Bytes>,
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Output;
 
 use crate::support;
-use crate::support::tool::{self, assert_fails, stderr, stdout};
+use crate::support::tool::{self, assert_fails_with, stderr, stdout};
 use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::{Package, target_folder};
 
@@ -153,7 +153,8 @@ fn wrong_names_are_reported() {
     fs::write(&csv, "id,lower,upper,size\na,0,1,32\n").expect("the target folder can be written to");
     let csv = csv.to_str().expect("UTF-8");
     let output = run_tool(&["plan", "--retain", "*", csv]);
-    assert_fails(
+    assert_fails_with(
+        2,
         &output,
         &format!("{csv}: --retain is for graphs; the blocks of a CSV file have the live ranges of their rows"),
     );

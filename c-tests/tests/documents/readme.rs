@@ -7,12 +7,13 @@ type Case = (&'static str, &'static str, f64, f64);
 
 const MIB: f64 = 1_048_576.0;
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 8] = [
     ("llama.cpp, Gemma 3", "docs/on-demand.md", 938_536_960.0, 328_273_920.0),
     ("Gemma 3 270M as target", "docs/arena.md", 525_795_328.0, 406_261_760.0),
     ("the same with `--arena`", "docs/arena.md", 1_095_823_360.0, 538_181_632.0),
     ("stable-diffusion.cpp, a narrow", "docs/worth.md", 547_394_144.0, 144_105_536.0),
     ("the same: VAE decoder", "docs/worth.md", 436_273_216.0, 177_864_768.0),
+    ("llama.cpp without flash attention", "docs/tiling.md", 610_811_904.0, 95_952_896.0),
     ("training", "docs/recomputation.md", 909_119_584.0, 61_870_176.0),
     ("better planning alone", "docs/worth.md", 305_156_096.0, 271_056_896.0),
 ];

@@ -141,6 +141,27 @@ fn graphs_of_a_scheduler_are_tiled(package: Package, label: &str) {
     }
 }
 
+/// Another backend might compute a tile with other bits than the whole.
+#[test]
+fn graphs_of_several_backends_stay_whole() {
+    let name = "tiled_scheduler-two";
+    let ggml = support::ggml(Package::LlamaCpp);
+    let program = support::build(name, "tests/linking/tiled_scheduler.c", &ggml, Linked::SharedGgml);
+    let libraries = preloaded();
+    let with = |value: &str| {
+        let variables = [
+            ("LD_PRELOAD", libraries.as_os_str()),
+            ("LASTUSE_BUDGET", OsStr::new(value)),
+            ("LASTUSE_LOG", OsStr::new("warn")),
+        ];
+        support::expect(program.run_with(&["3", "2"], &variables))
+    };
+    let [whole, asked] = ["off", "256K"].map(with);
+    assert_eq!(hashes_and_bytes(&asked), hashes_and_bytes(&whole));
+    let warning = "LASTUSE_BUDGET and LASTUSE_REORDER have no effect on schedulers with several backends";
+    assert!(asked.stderr.contains(warning) && !whole.stderr.contains(warning), "{}", asked.describe());
+}
+
 #[test]
 fn graphs_of_a_scheduler_are_tiled_on_ggml_0_26() {
     graphs_of_a_scheduler_are_tiled(Package::LlamaCpp, "");

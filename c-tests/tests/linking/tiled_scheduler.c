@@ -2,7 +2,7 @@
 // built anew, allocated, computed, computed again without a call that allocates it, and computed after a reset without being
 // allocated first.
 //
-//   tiled_scheduler <number of seeds>
+//   tiled_scheduler <number of seeds> [number of backends]
 //
 // prints a line for each seed: the hash of its results, and the bytes of the compute buffer.
 
@@ -43,10 +43,12 @@ static bool set_once(struct ggml_tensor * t, bool ask, void * user_data) {
 }
 
 int main(int argc, char ** argv) {
-    int            seeds = argc > 1 ? atoi(argv[1]) : 1;
-    ggml_backend_t cpu   = ggml_backend_cpu_init();
+    int            seeds     = argc > 1 ? atoi(argv[1]) : 1;
+    int            count     = argc > 2 ? atoi(argv[2]) : 1;
+    ggml_backend_t devices[] = { ggml_backend_cpu_init(), ggml_backend_cpu_init() };
+    ggml_backend_t cpu       = devices[0];
     for (int seed = 0; seed < seeds; seed++) {
-        ggml_backend_sched_t sched    = ggml_backend_sched_new(&cpu, NULL, 1, LARGE_GRAPH_NODES, false, true);
+        ggml_backend_sched_t sched    = ggml_backend_sched_new(devices, NULL, count, LARGE_GRAPH_NODES, false, true);
         struct large_graph   reserved = large_graph_new((uint64_t) seed);
         CHECK(ggml_backend_sched_reserve(sched, reserved.graph), "seed %d: not reserved", seed);
         struct large_graph used = large_graph_new((uint64_t) seed);
@@ -68,6 +70,7 @@ int main(int argc, char ** argv) {
         large_graph_free(used);
         large_graph_free(reserved);
     }
-    ggml_backend_free(cpu);
+    ggml_backend_free(devices[1]);
+    ggml_backend_free(devices[0]);
     return 0;
 }

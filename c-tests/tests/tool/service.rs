@@ -119,6 +119,20 @@ fn a_drop_in_is_shown_written_verified_and_removed() {
     assert_eq!(root.read("etc/systemd/system/ollama.service"), UNIT);
 }
 
+/// Programs on a scheduler are reached through the guard.
+#[test]
+fn guard_is_preloaded_where_a_setting_needs_it() {
+    let root = Root::with_ollama("guard");
+    root.add("usr/local/lib/liblastuse_guard.so", b"\x7fELF");
+    for option in ["--budget=1GiB", "--reorder", "--arena"] {
+        let shown = root.lastuse(&["enable", "--dry-run", option, "ollama"]);
+        let line = "LD_PRELOAD=/usr/local/lib/liblastuse.so:/usr/local/lib/liblastuse_guard.so\"\n";
+        assert!(succeeded(&shown).contains(line), "{option}: {}", stdout(&shown));
+    }
+    let shown = root.lastuse(&["enable", "--dry-run", "--effort", "5", "ollama"]);
+    assert!(!succeeded(&shown).contains("liblastuse_guard"), "{}", stdout(&shown));
+}
+
 /// docs/production.md shows what is printed.
 #[test]
 fn what_the_page_shows_is_what_is_shown() {
@@ -217,6 +231,10 @@ fn what_stands_against_it_is_named() {
     ] {
         fails(&["enable", "--yes", "--set", setting, "ollama"], why);
     }
+    fails(
+        &["enable", "--yes", "--budget", "1GiB", "ollama"],
+        "LASTUSE_BUDGET needs liblastuse_guard.so beside the library",
+    );
     fails(&["disable", "--yes", "ollama"], "ollama.service is not enabled");
 
     succeeded(&root.lastuse(&["enable", "--yes", "ollama"]));
@@ -275,6 +293,10 @@ fn now_reloads_systemd_and_restarts_the_service() {
     };
     let library = root.path("lib.so");
     let enable = ["enable", "--user", "--yes", "--library", library.to_str().expect("UTF-8"), "model@1"];
+    let tried = lastuse(&[&enable[..], &["--dry-run", "--now"]].concat(), "1");
+    let then = "then: systemctl --user daemon-reload && systemctl --user try-restart model@1.service\n";
+    assert!(succeeded(&tried).ends_with(then), "{}", stdout(&tried));
+    assert!(!root.path("systemd/user/model@1.service.d/50-lastuse.conf").exists());
     let told = lastuse(&enable, "");
     let after = "it has effect after: systemctl --user daemon-reload && systemctl --user try-restart model@1.service\n";
     assert!(succeeded(&told).ends_with(after), "{}", stdout(&told));

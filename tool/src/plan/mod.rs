@@ -26,7 +26,7 @@ mod steps;
 /// nodes, blocks, bytes with ggml-alloc (if recorded in the file), bytes of the plan, lower bound, ratio lastuse /
 /// ggml-alloc (lower is better), and microseconds to plan. Every plan is checked by two validators before it is shown.
 ///
-/// With --effort the table has a column "outcome": whether the plan is proven to be the smallest with its live ranges. With
+/// For CSV files, --effort is 1000000000 by default. With --effort the table has a column "outcome": whether the plan is proven to be the smallest with its live ranges. With
 /// --recompute it has the nodes that run again, and the floating-point operations in relation to the given graph; with --tile the
 /// tensors that are computed in tiles, the tiles of the one with the most, and the nodes that the graph has more. ggml-alloc's
 /// bytes stay those of the given graph.

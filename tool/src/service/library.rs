@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::unit::Manager;
 use crate::elf::Elf;
-use crate::launch::library::{self, ALLOCATOR, VERSION, check_name};
+use crate::launch::library::{self, ALLOCATOR, GUARD, VERSION, check_name};
 
 /// Where packages and `cmake --install` have it.
 const INSTALLED: [&str; 3] =
@@ -35,7 +35,35 @@ pub fn find(given: Option<&Path>, manager: &Manager) -> Result<PathBuf, String> 
     let why = nearest.and_then(|file| Some(format!("{}: {}", file.display(), usable(file, manager).err()?)));
     let why = why.unwrap_or_else(|| format!("there is no {}", INSTALLED.map(|file| shown(file, manager)).join(", ")));
     let install = format!("install -Dm644 {} {}", of_tool?.display(), shown(INSTALLED[0], manager));
-    Err(format!("services find no library that they may read ({why}); this installs it: {install}"))
+    Err(format!("found no library that services can read ({why}); this installs it: {install}"))
+}
+
+/// Settings that reach programs on a scheduler through the guard, or that it carries out.
+const NEED_GUARD: [&str; 3] = ["LASTUSE_BUDGET", "LASTUSE_REORDER", "LASTUSE_DUMP"];
+
+/// Settings that do more with it.
+const USE_GUARD: [&str; 3] = ["LASTUSE_ARENA", "LASTUSE_ACCOUNTING", "LASTUSE_LIVE"];
+
+/// Finds the guard in the folder of the library, if one of the variables needs it, or uses it and it is there.
+///
+/// # Errors
+/// Names the command that installs it where it is needed.
+pub fn guard_for(variables: &[(&str, String)], library: &Path, manager: &Manager) -> Result<Option<PathBuf>, String> {
+    let of = |known: &[&str]| variables.iter().map(|(name, _)| *name).find(|name| known.contains(name));
+    let (guard, need) = (library.with_file_name("liblastuse_guard.so"), of(&NEED_GUARD));
+    if need.is_none() && of(&USE_GUARD).is_none() {
+        return Ok(None);
+    }
+    let there = manager.in_root(&guard);
+    match need {
+        _ if there.is_file() => Ok(Some(guard)),
+        None => Ok(None),
+        Some(setting) => {
+            let of_tool = GUARD.find().map_err(|missing| missing.message)?;
+            let install = format!("install -Dm644 {} {}", of_tool.display(), there.display());
+            Err(format!("{setting} needs liblastuse_guard.so beside the library; this installs it: {install}"))
+        }
+    }
 }
 
 fn shown(file: &str, manager: &Manager) -> String {

@@ -24,6 +24,8 @@ use crate::usage::Failure;
 /// Shows, then writes, a drop-in for its unit that preloads the library and passes the settings. Programs that the service starts
 /// inherit both if it passes its environment on. "lastuse reach" tells whether a program can be reached by preloading. "lastuse
 /// disable" undoes it.
+///
+/// Caches on the CPU then take memory as they fill: keep MemoryMax= as it is without lastuse, or use --on-demand=off.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   sudo $(command -v lastuse) enable --now llama-server   from now on
@@ -79,7 +81,7 @@ struct Place {
     root: PathBuf,
 
     /// Reload systemd, and restart the service if it runs
-    #[arg(long, conflicts_with_all = ["root", "dry_run"])]
+    #[arg(long, conflicts_with = "root")]
     now: bool,
 
     /// Only show what would be done
@@ -106,9 +108,8 @@ pub fn enable(arguments: &Enable) -> Result<ExitCode, Failure> {
     let lines: String = text.lines().map(|line| format!("    {line}\n")).collect();
     if arguments.place.is_agreed(&format!("{} {what}:\n\n{lines}\n", unit.drop_in.display()))? {
         write(&unit.drop_in, &text)?;
-        return arguments.place.reload(&unit);
     }
-    Ok(ExitCode::SUCCESS)
+    arguments.place.reload(&unit)
 }
 
 /// Removes a drop-in.
@@ -122,9 +123,8 @@ pub fn disable(arguments: &Disable) -> Result<ExitCode, Failure> {
         fs::remove_file(&unit.drop_in).map_err(|error| failed(&unit.drop_in, &error))?;
         // It stays where others have drop-ins in it.
         let _ = unit.drop_in.parent().map(fs::remove_dir);
-        return arguments.place.reload(&unit);
     }
-    Ok(ExitCode::SUCCESS)
+    arguments.place.reload(&unit)
 }
 
 /// Returns what the drop-in adds to the environment.
@@ -134,8 +134,11 @@ fn variables(arguments: &Enable, manager: &Manager) -> Result<Vec<(&'static str,
         let known = SETTINGS.iter().find_map(|setting| setting.variable.to_str().ok().filter(|known| known == name));
         variables.push((known.unwrap_or_default(), value.clone()));
     }
-    if variables.iter().any(|(name, value)| *name == "LASTUSE_VERIFY" && value.contains("memory")) {
-        return Err(Failure::usage("--verify=memory is for \"lastuse run\": a service would stop at the first defect"));
+    let watches = |value: &str| ["memory", "weights"].iter().any(|word| value.contains(word));
+    if variables.iter().any(|(name, value)| *name == "LASTUSE_VERIFY" && watches(value)) {
+        return Err(Failure::usage(
+            "LASTUSE_VERIFY=memory is for \"lastuse run\": a service would stop at the first defect",
+        ));
     }
     for (index, (name, _)) in variables.iter().enumerate() {
         if variables[..index].iter().any(|(earlier, _)| earlier == name) {
@@ -143,7 +146,11 @@ fn variables(arguments: &Enable, manager: &Manager) -> Result<Vec<(&'static str,
         }
     }
     let library = library::find(arguments.preload.as_deref(), manager)?;
-    variables.insert(0, ("LD_PRELOAD", library.display().to_string()));
+    let mut preloaded = library.display().to_string();
+    if let Some(guard) = library::guard_for(&variables, &library, manager)? {
+        preloaded = format!("{preloaded}:{}", guard.display());
+    }
+    variables.insert(0, ("LD_PRELOAD", preloaded));
     Ok(variables)
 }
 
@@ -222,7 +229,11 @@ impl Place {
         let user = if self.user { &["--user"][..] } else { &[] };
         let words = |command: &[&str]| [&["systemctl"], user, command].concat().join(" ");
         let [reload, restart] = commands.map(words);
-        if self.dry_run || self.root != Path::new("/") {
+        if self.root != Path::new("/") || (self.dry_run && !self.now) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.dry_run {
+            print(format!("then: {reload} && {restart}\n").as_bytes())?;
             return Ok(ExitCode::SUCCESS);
         }
         if !self.now {
