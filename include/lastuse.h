@@ -747,13 +747,18 @@ bool lastuse_graph_tile(struct ggml_context *ctx,
 // lastuse_sched_prepare adds to graphs of graph_size nodes and leafs: graph_size itself if nothing asks for that.
 size_t lastuse_sched_room(size_t graph_size);
 
-// Changes a graph as LASTUSE_REORDER and LASTUSE_BUDGET say. Call it before sched reserves, allocates or computes the graph, each
-// time; room is the graph_size that sched was made with. Has no effect on a graph that is allocated, or that was changed before,
-// and on schedulers with several backends. Returns false if the graph must not be computed. The guard that lastuse run
+// Changes a graph as LASTUSE_REORDER and LASTUSE_BUDGET say. Call it before sched reserves (reserves: true), allocates or computes the
+// graph, each time; room is the graph_size that sched was made with. Has no effect on a graph that is allocated, or that was changed
+// before, and on schedulers with several backends. Returns false if the graph must not be computed. The guard that lastuse run
 // preloads calls it for programs that know nothing of lastuse. docs/tiling.md has what a program may rely on.
 bool lastuse_sched_prepare(struct ggml_backend_sched *sched,
                            struct ggml_cgraph *graph,
-                           size_t room);
+                           size_t room,
+                           bool reserves);
+
+// Gives a graph that lastuse_sched_prepare has tiled back as the program has built it. Call it after the graph was reserved, and not
+// if it is allocated.
+void lastuse_sched_restore(struct ggml_cgraph *graph);
 
 // Forgets a scheduler that is being freed. Does nothing for NULL.
 void lastuse_sched_forget(struct ggml_backend_sched *sched);

@@ -54,8 +54,24 @@ void example_of_lastuse_sched_prepare(struct ggml_context * ctx, ggml_backend_t 
     struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 64, false);
     ggml_set_input(input);
     ggml_build_forward_expand(graph, ggml_sum(ctx, input));
-    GGML_ASSERT(lastuse_sched_prepare(sched, graph, room)); // before it is reserved, allocated or computed
+    GGML_ASSERT(lastuse_sched_prepare(sched, graph, room, false)); // before it is allocated or computed
     GGML_ASSERT(ggml_backend_sched_alloc_graph(sched, graph));
+    lastuse_sched_forget(sched);
+    ggml_backend_sched_free(sched);
+}
+
+void example_of_lastuse_sched_restore(struct ggml_context * ctx, ggml_backend_t backend) {
+    size_t               room  = lastuse_sched_room(64);
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, room, false, false);
+    ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
+    struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 64, false);
+    ggml_set_input(input);
+    ggml_build_forward_expand(graph, ggml_sum(ctx, input));
+    lastuse_sched_prepare(sched, graph, room, true);
+    GGML_ASSERT(ggml_backend_sched_reserve(sched, graph));
+    lastuse_sched_restore(graph);
+    GGML_ASSERT(ggml_graph_n_nodes(graph) == 1);
     lastuse_sched_forget(sched);
     ggml_backend_sched_free(sched);
 }

@@ -32,7 +32,7 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use functions::{Functions, Params, is_enabled, verify_words};
-use passes::{forget, prepare};
+use passes::{forget, note_callback, prepare};
 use run::run;
 use turns::{begin_turn, end_turn};
 
@@ -105,6 +105,7 @@ pub unsafe extern "C" fn ggml_backend_sched_set_eval_callback(
     user_data: *mut c_void,
 ) {
     let functions = Functions::of_caller();
+    note_callback(scheduler, callback.is_some());
     let is_guarded = is_enabled()
         && with_scheduler(scheduler, |state| {
             let same = |one: Callback, other: Callback| one.map(|it| it as usize) == other.map(|it| it as usize);
@@ -148,7 +149,7 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute(scheduler: *mut c_void
     // SAFETY: as above.
     unsafe { begin_turn(scheduler) };
     // SAFETY: live, and used by no other thread, as ggml's function requires.
-    if !unsafe { prepare(scheduler, graph) } {
+    if !unsafe { prepare(scheduler, graph, false) } {
         return STATUS_ALLOC_FAILED;
     }
     // SAFETY: the caller's arguments, forwarded.
@@ -170,7 +171,7 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut 
     // SAFETY: as above.
     unsafe { begin_turn(scheduler) };
     // SAFETY: live, and used by no other thread, as ggml's function requires.
-    if !unsafe { prepare(scheduler, graph) } {
+    if !unsafe { prepare(scheduler, graph, false) } {
         return STATUS_ALLOC_FAILED;
     }
     // SAFETY: the caller's arguments, forwarded.

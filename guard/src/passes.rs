@@ -16,12 +16,22 @@ type New = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, usize, bool, bo
 /// The functions of lastuse that change graphs.
 struct Passes {
     room: extern "C" fn(usize) -> usize,
-    prepare: unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> bool,
+    prepare: unsafe extern "C" fn(*mut c_void, *mut c_void, usize, bool) -> bool,
+    restore: unsafe extern "C" fn(*mut c_void),
     forget: extern "C" fn(*mut c_void),
 }
 
-/// By the address of a scheduler, the nodes and leafs that it was made for.
-static ROOMS: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
+/// A scheduler that was made with room for added nodes.
+#[derive(Clone, Copy)]
+struct Scheduler {
+    /// The nodes and leafs that it was made for.
+    room: usize,
+    /// Whether the program looks at its nodes: such programs know which ones to expect.
+    is_watched: bool,
+}
+
+/// By address.
+static SCHEDULERS: Mutex<Option<HashMap<usize, Scheduler>>> = Mutex::new(None);
 
 /// Returns the functions if the environment asks for a pass. Errors in the values are left to lastuse, which reports them.
 fn asked() -> Option<&'static Passes> {
@@ -35,6 +45,8 @@ fn asked() -> Option<&'static Passes> {
             room: unsafe { of_lastuse_if_there(c"lastuse_sched_room") }?,
             // SAFETY: its type in lastuse.h.
             prepare: unsafe { of_lastuse_if_there(c"lastuse_sched_prepare") }?,
+            // SAFETY: its type in lastuse.h.
+            restore: unsafe { of_lastuse_if_there(c"lastuse_sched_restore") }?,
             // SAFETY: its type in lastuse.h.
             forget: unsafe { of_lastuse_if_there(c"lastuse_sched_forget") }?,
         })
@@ -54,26 +66,50 @@ pub fn is_on(variable: &CStr) -> bool {
     !["", "off", "0", "false", "no"].iter().any(|word| words.trim().eq_ignore_ascii_case(word))
 }
 
-fn rooms<T>(act: impl FnOnce(&mut HashMap<usize, usize>) -> T) -> T {
-    act(ROOMS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(HashMap::new))
+fn schedulers<T>(act: impl FnOnce(&mut HashMap<usize, Scheduler>) -> T) -> T {
+    act(SCHEDULERS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(HashMap::new))
 }
 
-/// Has lastuse change a graph before the program has a scheduler do something with it. Returns false if it must not be computed.
+/// Notes whether the program has a callback for the nodes of a scheduler.
+pub fn note_callback(scheduler: *mut c_void, is_watched: bool) {
+    if asked().is_some() {
+        schedulers(|all| {
+            if let Some(known) = all.get_mut(&scheduler.addr()) {
+                known.is_watched = is_watched;
+            }
+        });
+    }
+}
+
+/// Has lastuse change a graph before the program has a scheduler reserve it, if it `reserves`, or else allocate or compute it. Returns
+/// false if it must not be computed.
 ///
 /// # Safety
 /// `scheduler` and `graph` are live, and no other thread uses them.
-pub unsafe fn prepare(scheduler: *mut c_void, graph: *mut c_void) -> bool {
+pub unsafe fn prepare(scheduler: *mut c_void, graph: *mut c_void, reserves: bool) -> bool {
     let Some(passes) = asked().filter(|_| !Call::is_inside()) else { return true };
-    let Some(room) = rooms(|rooms| rooms.get(&scheduler.addr()).copied()) else { return true };
+    let known = schedulers(|all| all.get(&scheduler.addr()).copied()).filter(|known| !known.is_watched);
+    let Some(Scheduler { room, .. }) = known else { return true };
     let _call = Call::enter();
     // SAFETY: live, and used by no other thread, as the caller guarantees.
-    unsafe { (passes.prepare)(scheduler, graph, room) }
+    unsafe { (passes.prepare)(scheduler, graph, room, reserves) }
+}
+
+/// Has lastuse give a graph back as it was, after it was reserved.
+///
+/// # Safety
+/// `graph` is live, and no other thread uses it.
+pub unsafe fn restore(graph: *mut c_void) {
+    if let Some(passes) = asked().filter(|_| !Call::is_inside()) {
+        // SAFETY: live, and used by no other thread, as the caller guarantees.
+        unsafe { (passes.restore)(graph) };
+    }
 }
 
 /// Forgets a scheduler that is being freed.
 pub fn forget(scheduler: *mut c_void) {
     if let Some(passes) = asked() {
-        rooms(|rooms| rooms.remove(&scheduler.addr()));
+        schedulers(|all| all.remove(&scheduler.addr()));
         (passes.forget)(scheduler);
     }
 }
@@ -99,7 +135,7 @@ pub unsafe extern "C" fn ggml_backend_sched_new(
     // SAFETY: the caller's arguments, forwarded, with more room.
     let made = unsafe { new(backends, types, count, room, is_parallel, offloads) };
     if asked.is_some() {
-        rooms(|rooms| rooms.insert(made.addr(), room));
+        schedulers(|all| all.insert(made.addr(), Scheduler { room, is_watched: false }));
     }
     made
 }

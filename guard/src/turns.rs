@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::functions::{Functions, of_ggml, of_lastuse_if_there};
-use crate::passes::{is_on, prepare};
+use crate::passes::{is_on, prepare, restore};
 use crate::run::Call;
 
 /// The environment variable, which lastuse reads too.
@@ -61,7 +61,8 @@ pub fn wait_for_turn() {
     tell(null_mut(), || None);
 }
 
-/// Wraps functions of ggml's schedulers that get a graph: tells lastuse of the turn before, and has it change the graph.
+/// Wraps functions of ggml's schedulers that reserve a graph: tells lastuse of the turn before, and has it change the graph meanwhile.
+/// A graph that cannot be changed is reserved as it is.
 macro_rules! wrap {
     ($($name:ident($graph:ident $(, $argument:ident: $type:ty)*) -> $result:ty;)+) => {
         $(
@@ -78,14 +79,18 @@ macro_rules! wrap {
                 // SAFETY: a live scheduler that no other thread uses, as ggml's function requires.
                 unsafe { begin_turn(scheduler) };
                 // SAFETY: live, and used by no other thread, as ggml's function requires.
-                if !unsafe { prepare(scheduler, $graph) } {
-                    return Default::default();
-                }
-                let _call = Call::enter();
+                unsafe { prepare(scheduler, $graph, true) };
                 // SAFETY: its type in ggml-backend.h.
                 let function: unsafe extern "C" fn(*mut c_void, *mut c_void $(, $type)*) -> $result = unsafe { of_ggml(NAME) };
+                let (call, is_outermost) = Call::enter();
                 // SAFETY: the caller's arguments, forwarded.
-                unsafe { function(scheduler, $graph $(, $argument)*) }
+                let result = unsafe { function(scheduler, $graph $(, $argument)*) };
+                drop(call);
+                if is_outermost {
+                    // SAFETY: as above.
+                    unsafe { restore($graph) };
+                }
+                result
             }
         )+
     };
@@ -108,7 +113,7 @@ pub unsafe extern "C" fn ggml_backend_sched_alloc_graph(scheduler: *mut c_void, 
     // SAFETY: a live scheduler that no other thread uses, as ggml's function requires.
     unsafe { begin_turn(scheduler) };
     // SAFETY: live, and used by no other thread, as ggml's function requires.
-    if !unsafe { prepare(scheduler, graph) } {
+    if !unsafe { prepare(scheduler, graph, false) } {
         return false;
     }
     let (_call, is_outermost) = Call::enter();

@@ -8,7 +8,7 @@
 
 use std::ptr::NonNull;
 
-use crate::ggml::allocator::{Passes, Planner};
+use crate::ggml::allocator::{Passes, Planner, undo_reserved};
 use crate::ggml::bindings::{ggml_backend_sched, ggml_cgraph};
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::lock::Lock;
@@ -18,8 +18,8 @@ use crate::ggml::process::settings::settings;
 use crate::ggml::refusal::Refusal;
 use crate::ggml::version::SIGNATURE;
 
-/// How many times the nodes of a graph a scheduler is made for if graphs may get more: half of them for nodes, and half for leafs.
-const ROOM: usize = 3;
+/// The most nodes that a scheduler has room for beyond those of its graphs: it takes some kilobytes for each.
+const MOST_ADDED: usize = 16_384;
 
 /// A scheduler whose graphs may be changed.
 #[derive(Debug)]
@@ -38,12 +38,14 @@ static SCHEDULERS: Lock<Vec<Scheduler>> = Lock::new(Vec::new());
 /// Returns the size with which a scheduler is made for graphs of `graph_size` nodes and leafs, so that it has room for what passes
 /// add.
 pub fn room_for(graph_size: usize) -> usize {
-    if settings().budget.is_some() { graph_size.saturating_mul(ROOM) } else { graph_size }
+    let added = if settings().budget.is_some() { graph_size.saturating_mul(2).min(MOST_ADDED) } else { 0 };
+    graph_size.saturating_add(added)
 }
 
 /// Changes a graph as the settings say, before `scheduler` reserves, allocates or computes it; the scheduler was made for graphs
 /// of `room` nodes and leafs. A graph that is allocated stays as it is, and so does one that was changed before. If plans
-/// `are_compared`, what ggml-alloc needs for the given graph is kept for the report.
+/// `are_compared`, what ggml-alloc needs for the given graph is kept for the report. A graph that `is_reserved` is given back by
+/// [`restore`] afterwards.
 ///
 /// # Errors
 /// Those of a pass. The graph must not be computed then.
@@ -55,23 +57,45 @@ pub unsafe fn prepare(
     runtime: &'static Runtime,
     scheduler: NonNull<ggml_backend_sched>,
     graph: NonNull<ggml_cgraph>,
-    (room, are_compared): (usize, bool),
+    room: usize,
+    (is_reserved, are_compared): (bool, bool),
 ) -> Result<(), Refusal> {
     // SAFETY: live, as the caller guarantees.
-    let nodes = unsafe { GraphRef::new(graph) }.nodes;
-    if nodes.iter().all(|node| !node.data().is_null()) {
+    let live = unsafe { GraphRef::new(graph) };
+    if live.nodes.iter().all(|node| !node.data().is_null()) {
         return Ok(());
     }
+    let most_nodes = room.saturating_sub(live.leafs.len());
     // SAFETY: live, as the caller guarantees.
-    let mut used =
-        take(scheduler).unwrap_or_else(|| unsafe { Scheduler::new(runtime, scheduler, (room, are_compared)) });
+    let mut used = take(scheduler).unwrap_or_else(|| unsafe { Scheduler::new(runtime, scheduler, are_compared) });
     let changed = match &mut used.passes {
-        // SAFETY: live, and not used otherwise, as the caller guarantees.
-        Some((planner, passes)) => unsafe { passes.before_reserving(planner, graph, &mut None, None) },
+        Some((planner, passes)) => {
+            passes.limit_nodes(most_nodes);
+            if is_reserved {
+                // SAFETY: live, and not used otherwise, as the caller guarantees.
+                unsafe { passes.before_reserving(planner, graph, &mut None, None) }
+            } else {
+                // SAFETY: as above.
+                unsafe { passes.before_allocating(planner, graph) }
+            }
+        }
         None => Ok(()),
     };
     SCHEDULERS.lock().push(used);
     changed
+}
+
+/// Gives a graph back as the program has built it, after it was reserved: the program may add nodes to it, or give it to another
+/// scheduler.
+///
+/// # Safety
+/// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
+pub unsafe fn restore(graph: NonNull<ggml_cgraph>) {
+    // SAFETY: live, as the caller guarantees.
+    if unsafe { GraphRef::new(graph) }.nodes.iter().any(|node| node.data().is_null()) {
+        // SAFETY: as above.
+        unsafe { undo_reserved(graph) };
+    }
 }
 
 /// Forgets a scheduler that is being freed.
@@ -88,11 +112,7 @@ fn take(scheduler: NonNull<ggml_backend_sched>) -> Option<Scheduler> {
 impl Scheduler {
     /// # Safety
     /// `scheduler` is live and of this ggml, and no other thread uses it.
-    unsafe fn new(
-        runtime: &'static Runtime,
-        scheduler: NonNull<ggml_backend_sched>,
-        (room, are_compared): (usize, bool),
-    ) -> Self {
+    unsafe fn new(runtime: &'static Runtime, scheduler: NonNull<ggml_backend_sched>, are_compared: bool) -> Self {
         let settings = settings();
         // SAFETY: live, as the caller guarantees.
         let types = unsafe { buffer_types(runtime, scheduler) };
@@ -103,9 +123,6 @@ impl Scheduler {
                 "{SIGNATURE}LASTUSE_BUDGET and LASTUSE_REORDER have no effect on schedulers with several backends: their graphs stay \
                  as they are\n"
             ));
-        }
-        if let Some(passes) = &mut passes {
-            passes.limit_nodes(room / 2);
         }
         Self { address: scheduler.as_ptr().addr(), passes: passes.map(|passes| (planner, passes)) }
     }

@@ -11,7 +11,7 @@ use lastuse_vendor::Package;
 const SWITCHED_OFF: &str = "functions_of_a_process_without_lastuse_fail";
 
 /// Functions that cannot fail, and those that end in `ggml_abort`.
-const NEVER_FAIL: [&str; 20] = [
+const NEVER_FAIL: [&str; 21] = [
     "ggml_backend_alloc_ctx_tensors_from_buft_size",
     "ggml_gallocr_free",
     "ggml_gallocr_get_buffer_size",
@@ -30,6 +30,7 @@ const NEVER_FAIL: [&str; 20] = [
     "lastuse_sched_forget",
     // It fails where there is no memory for the structs of added tensors.
     "lastuse_sched_prepare",
+    "lastuse_sched_restore",
     "lastuse_sched_room",
     "lastuse_string_free",
     "lastuse_version",

@@ -1,6 +1,6 @@
 // A program that does not use lastuse: random graphs with large intermediates on a scheduler, as llama.cpp uses one. Each is reserved,
-// built anew, allocated, computed, computed again without a call that allocates it, and computed after a reset without being
-// allocated first.
+// has the nodes that it had, is built anew, allocated, computed, and computed again without a call that allocates it. After a reset
+// another one is computed without being allocated first, under a callback, which sees the nodes of the program.
 //
 //   tiled_scheduler <number of seeds> [number of backends]
 //
@@ -30,15 +30,20 @@ static uint64_t computed(ggml_backend_sched_t sched, struct large_graph * g) {
     return results(g);
 }
 
-// Sets the inputs of a graph before its first node is computed.
-static bool set_once(struct ggml_tensor * t, bool ask, void * user_data) {
+// A graph whose inputs are set before its first node is computed, and how many nodes were shown.
+struct watched {
+    struct large_graph * graph;
+    int                  set;
+    int                  shown;
+};
+
+static bool watch(struct ggml_tensor * t, bool ask, void * user_data) {
     (void) t;
-    (void) ask;
-    struct large_graph ** g = user_data;
-    if (*g != NULL) {
-        large_graph_set(*g);
-        *g = NULL;
+    struct watched * watched = user_data;
+    if (watched->set++ == 0) {
+        large_graph_set(watched->graph);
     }
+    watched->shown += ask ? 1 : 0;
     return true;
 }
 
@@ -50,7 +55,9 @@ int main(int argc, char ** argv) {
     for (int seed = 0; seed < seeds; seed++) {
         ggml_backend_sched_t sched    = ggml_backend_sched_new(devices, NULL, count, LARGE_GRAPH_NODES, false, true);
         struct large_graph   reserved = large_graph_new((uint64_t) seed);
+        int                  nodes    = ggml_graph_n_nodes(reserved.graph);
         CHECK(ggml_backend_sched_reserve(sched, reserved.graph), "seed %d: not reserved", seed);
+        CHECK(ggml_graph_n_nodes(reserved.graph) == nodes, "seed %d: other nodes after it was reserved", seed);
         struct large_graph used = large_graph_new((uint64_t) seed);
         CHECK(ggml_backend_sched_alloc_graph(sched, used.graph), "seed %d: not allocated", seed);
         large_graph_set(&used);
@@ -59,11 +66,12 @@ int main(int argc, char ** argv) {
         large_graph_set(&used);
         CHECK(computed(sched, &used) == first, "seed %d: other results when computed again", seed);
         ggml_backend_sched_reset(sched);
-        struct large_graph   next   = large_graph_new((uint64_t) seed);
-        struct large_graph * to_set = &next;
-        ggml_backend_sched_set_eval_callback(sched, set_once, &to_set);
+        struct large_graph next    = large_graph_new((uint64_t) seed);
+        struct watched     watched = { .graph = &next };
+        ggml_backend_sched_set_eval_callback(sched, watch, &watched);
         CHECK(computed(sched, &next) == first, "seed %d: other results when allocated by computing", seed);
-        CHECK(ggml_backend_sched_get_buffer_size(sched, cpu) == bytes, "seed %d: the buffer has grown", seed);
+        CHECK(watched.shown == ggml_graph_n_nodes(next.graph) && watched.shown == nodes, "seed %d: %d of %d nodes are shown", seed,
+              watched.shown, nodes);
         printf("%d: %016llx %zu\n", seed, (unsigned long long) first, bytes);
         ggml_backend_sched_free(sched);
         large_graph_free(next);

@@ -51,6 +51,7 @@ use plan_cache::PlanCache;
 use plan_cache::cached_plan::CachedPlan;
 pub use planner::Planner;
 use tag::Tag;
+pub use tiling::undo_reserved;
 
 /// The target of a `ggml_gallocr_t`. The tag is the first field in memory too.
 ///

@@ -36,6 +36,7 @@ use super::cache::{Cache, Served};
 use super::planner::Planner;
 use additions::{AddedRanges, Listed, add_tensors, complete_lists, follow_cleared_memory, listed};
 use search::{KnownTiling, search};
+pub use undo::undo_reserved;
 use undo::{Before, before_tiling, has_tiled_graphs, undo_own, undo_shared};
 
 /// Maximum number of logged messages on budgets that cannot be met.

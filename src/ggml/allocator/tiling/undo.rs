@@ -167,11 +167,11 @@ impl Known {
             && self.tiled.iter().zip(live.nodes).all(|(tiled, &node)| *tiled == Address::of(node))
     }
 
-    /// Restores the tensors for which `is_among` returns `true`. Their graphs stay whole from now on.
+    /// Restores the tensors for which `is_among` returns `true`. If they are marked to stay whole, their graphs are not tiled any more.
     ///
     /// # Safety
     /// The tensors are live with all that they were made of, and no other thread uses them.
-    unsafe fn restore(&self, is_among: impl Fn(Address) -> bool) {
+    unsafe fn restore(&self, stay_whole: bool, is_among: impl Fn(Address) -> bool) {
         for Changed { tensor, before, after } in self.changed.iter().filter(|changed| is_among(changed.tensor)) {
             // SAFETY: live, as the caller guarantees.
             let tensor = unsafe { tensor.tensor() };
@@ -179,9 +179,27 @@ impl Known {
             if tensor.is_changed() && Fields::of(tensor) == *after {
                 // SAFETY: live, as the caller guarantees.
                 unsafe { before.restore(tensor) };
-                mark_stays_whole(tensor);
+                if stay_whole {
+                    mark_stays_whole(tensor);
+                }
             }
         }
+    }
+}
+
+impl Known {
+    /// Restores its tensors and its list of nodes.
+    ///
+    /// # Safety
+    /// `graph` is the live graph that was tiled, with its tensors and `leafs` leafs, which no other thread uses, and no [`GraphRef`] of
+    /// it is used afterwards.
+    unsafe fn restore_graph(&self, graph: NonNull<ggml_cgraph>, leafs: usize, stay_whole: bool) {
+        // SAFETY: the graph was built of these tensors, and is live.
+        unsafe { self.restore(stay_whole, |_| true) };
+        // SAFETY: as above.
+        let nodes: Vec<TensorRef<'_>> = self.given.iter().map(|node| unsafe { node.tensor() }).collect();
+        // SAFETY: the graph had room for these nodes.
+        unsafe { GraphRef::replace_lists(graph, &nodes, leafs) };
     }
 }
 
@@ -214,13 +232,24 @@ pub unsafe fn undo_own(graph: NonNull<ggml_cgraph>, is_wanted: impl Fn(TensorRef
         return;
     }
     let own = known.remove(at);
-    // SAFETY: the graph was built of these tensors, and is live.
-    unsafe { own.restore(|_| true) };
-    // SAFETY: as above.
-    let nodes: Vec<TensorRef<'_>> = own.given.iter().map(|node| unsafe { node.tensor() }).collect();
     let leafs = live.leafs.len();
-    // SAFETY: the graph had room for these nodes, and no `GraphRef` of it is used from here on.
-    unsafe { GraphRef::replace_lists(graph, &nodes, leafs) };
+    // SAFETY: the graph was built of these tensors, and is live; no `GraphRef` of it is used from here on.
+    unsafe { own.restore_graph(graph, leafs, true) };
+}
+
+/// Restores a graph that was tiled and is not allocated, and may be tiled again.
+///
+/// # Safety
+/// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
+pub unsafe fn undo_reserved(graph: NonNull<ggml_cgraph>) {
+    let mut known = KNOWN.lock();
+    // SAFETY: live, as the caller guarantees.
+    let live = unsafe { GraphRef::new(graph) };
+    let Some(at) = known.iter().position(|it| it.is(graph, live)) else { return };
+    let own = known.remove(at);
+    let leafs = live.leafs.len();
+    // SAFETY: the graph was built of these tensors, and is live; no `GraphRef` of it is used from here on.
+    unsafe { own.restore_graph(graph, leafs, false) };
 }
 
 /// Restores tensors of a graph that was not tiled itself to their state before another graph that shares them was tiled, as
@@ -252,7 +281,7 @@ pub unsafe fn undo_shared(graph: NonNull<ggml_cgraph>, ranges: &AddedRanges) {
         if shared.peek().is_some() && !shared.any(has_memory) {
             // SAFETY: the graph refers to these tensors, and was built before they were changed: also of what they were
             // made of.
-            unsafe { other.restore(is_among) };
+            unsafe { other.restore(true, is_among) };
         }
     }
 }

@@ -18,6 +18,11 @@ const COLUMNS: i64 = 8;
 /// that is known only when the graph runs.
 const LARGE_BLOCK: u64 = 256;
 
+/// Kernels of 64-bit Arm take two quantized rows at once where the sizes of the whole, or of a tile, allow it: with other bits.
+fn takes_pairs(first: &Layout) -> bool {
+    std::env::consts::ARCH == "aarch64" && block_elements(first) > 1
+}
+
 /// Returns how MUL_MAT of `[first, second]` is tiled.
 pub fn tiled(result: &Layout, [first, second]: [&Layout; 2], dimension: usize) -> Option<NodeTiling> {
     // Sources of equal types are multiplied as they are, by other kernels where the second has gaps.
@@ -29,7 +34,7 @@ pub fn tiled(result: &Layout, [first, second]: [&Layout; 2], dimension: usize) -
         strided: [true, second_has_any_strides, false, false],
         strided_result: true,
     };
-    if second.ne[1..] != result.ne[1..] || first.ne[1] != result.ne[0] {
+    if second.ne[1..] != result.ne[1..] || first.ne[1] != result.ne[0] || takes_pairs(first) {
         return None;
     }
     match dimension {
