@@ -144,7 +144,7 @@ pub const SETTINGS: [Setting; 17] = [
         value: "WORDS",
         default: "caches",
         scope: Scope::LaterAllocators,
-        help: "what takes memory when it is used, not when it is made: caches, compute, all or off",
+        help: "what takes memory when it is used, not when it is allocated: caches, compute, all or off",
     },
     Setting {
         key: Key::Arena,

@@ -7,7 +7,7 @@ use super::output::print;
 use super::run::accounting::{Written, tables, tables_with_tensors};
 use crate::usage::Failure;
 
-/// Print what devices held, from files that LASTUSE_ACCOUNTING named.
+/// Print what devices held, from files that LASTUSE_ACCOUNTING wrote.
 ///
 /// Reads files in the format "lastuse-accounting", which programs with lastuse write when they exit. Prints a table of the
 /// devices and one of the buffers, with the bytes of weights, caches (kv), compute buffers, everything else and rounding, of

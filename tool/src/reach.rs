@@ -30,7 +30,7 @@ use crate::usage::Failure;
   lastuse reach build/bin/libggml-base.so
   lastuse reach node_modules/x/build/index.node
 
-Exit codes: 0 linked or reached, 1 the file cannot be read, 2 wrong usage, 3 all else.")]
+Exit codes: 0 linked or reached, 1 the file cannot be read, 2 wrong usage, 3 otherwise.")]
 pub struct Arguments {
     /// The executable, library or add-on.
     file: PathBuf,

@@ -11,7 +11,8 @@ use crate::passes::size_option;
 /// Options that are variables of a program.
 #[derive(clap::Args)]
 pub struct Settings {
-    /// Check each plan before it is used; "memory", of "lastuse run" alone, also checks what each operation writes.
+    /// Check each plan before it is used; a defect ends the program. "memory" also checks what each operation writes, with
+    /// "lastuse run" alone.
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "plan",
           value_parser = ["plan", "memory"])]
     pub verify: Option<String>,
@@ -43,7 +44,7 @@ pub struct Settings {
     #[arg(long, value_name = "UNITS")]
     effort: Option<u64>,
 
-    /// What takes memory when it is used, not when it is made: "caches", the default, "compute" (buffers), "all" or "off".
+    /// What takes memory when it is used, not when it is allocated: "caches", the default, "compute" (buffers), "all" or "off".
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all",
           value_parser = ["caches", "compute", "all", "off"])]
     on_demand: Option<String>,

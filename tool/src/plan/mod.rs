@@ -28,7 +28,7 @@ mod steps;
 ///
 /// For CSV files, --effort is 1000000000 by default. With --effort the table has a column "outcome": whether the plan is proven to be the smallest with its live ranges. With
 /// --recompute it has the nodes that run again, and the floating-point operations in relation to the given graph; with --tile the
-/// tensors that are computed in tiles, the tiles of the one with the most, and the nodes that the graph has more. ggml-alloc's
+/// tensors that are computed in tiles, the tiles of the one with the most, and the number of added nodes. ggml-alloc's
 /// bytes stay those of the given graph.
 ///
 /// Placement problems are CSV files as MiniMalloc has them: a header, then one block per row. Columns, in any order: id (or

@@ -47,7 +47,7 @@ const EXAMPLES: &str = "Examples:
 const EXIT_CODES: &str = "Exit codes: that of the program, or 128 plus the signal that killed it; 125 lastuse failed, 126 the program is not \
 executable, 127 there is no such program.";
 
-/// Run a program with lastuse, and report its compute buffers.
+/// Run a program with lastuse, and report its memory.
 ///
 /// lastuse takes the place of the program's ggml-alloc. Works with unchanged programs that use ggml as a shared library
 /// (libggml-base.so), such as those of llama.cpp, and with scripts that start one. Put options of lastuse before the
@@ -85,7 +85,7 @@ pub struct Arguments {
     /// Serve a page for browsers of this machine that follows the program while it runs: what the devices hold, by class and
     /// over time, how much of it is resident, and the graph that was planned last
     ///
-    /// The standard error gets its address. It listens on 127.0.0.1 alone, on PORT or on any free port.
+    /// Prints its address to standard error. It listens on 127.0.0.1 alone, on PORT or on any free port.
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, value_parser = clap::value_parser!(u16).range(1..))]
     live: Option<Option<u16>>,
 

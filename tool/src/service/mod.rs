@@ -136,9 +136,7 @@ fn variables(arguments: &Enable, manager: &Manager) -> Result<Vec<(&'static str,
     }
     let watches = |value: &str| ["memory", "weights"].iter().any(|word| value.contains(word));
     if variables.iter().any(|(name, value)| *name == "LASTUSE_VERIFY" && watches(value)) {
-        return Err(Failure::usage(
-            "LASTUSE_VERIFY=memory is for \"lastuse run\": a service would stop at the first defect",
-        ));
+        return Err(Failure::usage("--verify=memory is too slow for a service: use it with \"lastuse run\""));
     }
     for (index, (name, _)) in variables.iter().enumerate() {
         if variables[..index].iter().any(|(earlier, _)| earlier == name) {
