@@ -46,8 +46,16 @@ pub unsafe extern "C" fn lastuse_sched_prepare(
 /// `graph` with its tensors is live, and no other thread uses them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_sched_restore(graph: *mut ggml_cgraph) {
-    // SAFETY: live, and of this thread: see "# Safety".
-    total("lastuse_sched_restore", |call| unsafe { scheduler::restore(call.required("graph", graph)) });
+    total("lastuse_sched_restore", |call| {
+        let graph = call.required("graph", graph);
+        // SAFETY: live, and of this thread: see "# Safety".
+        let ggml = unsafe { ggml_of_graph(null_mut(), graph) };
+        // Only graphs of a known layout can be read, and have been tiled.
+        if ggml.is_ok_and(|ggml| ggml.served().is_some()) {
+            // SAFETY: as above.
+            unsafe { scheduler::restore(graph) };
+        }
+    });
 }
 
 /// Forgets a scheduler that is being freed. Does nothing for NULL.

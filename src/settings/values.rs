@@ -204,7 +204,7 @@ pub enum ArenaSetting {
     Off,
     /// Those of one thread share it. Results are read before the graph of another one runs.
     Shared,
-    /// As above, and each keeps its results.
+    /// As [`Self::Shared`], and each keeps its results.
     SharedButOutputs,
 }
 
