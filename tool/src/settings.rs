@@ -11,8 +11,7 @@ use crate::passes::size_option;
 /// Options that are variables of a program.
 #[derive(clap::Args)]
 pub struct Settings {
-    /// Check each plan before it is used; a defect ends the program. "memory" also checks what each operation writes, with
-    /// "lastuse run" alone.
+    /// Check each plan before it is used; a defect ends the program. "memory" also checks what each operation writes.
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "plan",
           value_parser = ["plan", "memory"])]
     pub verify: Option<String>,

@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use clap::builder::PossibleValue;
 use lastuse::settings::SETTINGS;
 use unit::{Manager, Unit};
 
@@ -27,6 +28,10 @@ use crate::usage::Failure;
 ///
 /// Caches on the CPU then take memory as they fill: keep MemoryMax= as it is without lastuse, or use --on-demand=off.
 #[derive(clap::Args)]
+#[command(mut_arg("verify", |option| {
+    let modes = [PossibleValue::new("plan"), PossibleValue::new("memory").hide(true)];
+    option.help("Check each plan before it is used; a defect ends the program").long_help(None).value_parser(modes)
+}))]
 #[command(after_help = "Examples:
   sudo $(command -v lastuse) enable --now llama-server   from now on
   sudo $(command -v lastuse) enable --arena --set LASTUSE_LOG=info llama-server
@@ -96,8 +101,8 @@ struct Place {
 /// Writes a drop-in.
 pub fn enable(arguments: &Enable) -> Result<ExitCode, Failure> {
     let manager = arguments.place.manager()?;
-    let unit = manager.find(&arguments.place.unit)?;
     let variables = variables(arguments, &manager)?;
+    let unit = manager.find(&arguments.place.unit)?;
     let text = drop_in::text(&unit.name, &variables);
     let earlier = unchanged(&unit)?;
     if earlier.as_deref() == Some(text.as_str()) {
