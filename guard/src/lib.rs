@@ -2,8 +2,8 @@
 //! that compute graphs, those that allocate and free buffers, and those that read and write tensors. With
 //! `LASTUSE_VERIFY=memory` every scheduler runs its graphs under a guard of lastuse, and memory that was freed is not used;
 //! with `LASTUSE_DUMP` the values of tensors are written to files after each run, with `LASTUSE_ACCOUNTING` lastuse is told of
-//! each buffer, with `LASTUSE_ARENA` of the turns of schedulers that share memory, and with `LASTUSE_BUDGET` or `LASTUSE_REORDER`
-//! it changes graphs before schedulers get them.
+//! each buffer, with `LASTUSE_ARENA` of the turns of schedulers that share memory, and with `LASTUSE_BUDGET`,
+//! `LASTUSE_RECOMPUTE` or `LASTUSE_REORDER` it changes graphs before schedulers get them.
 //!
 //! It is separate from liblastuse because it wraps functions of ggml's schedulers and backends, which other programs
 //! should not depend on. Without these variables it forwards every call and does nothing else.
@@ -32,7 +32,7 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use functions::{Functions, Params, is_enabled, verify_words};
-use passes::{forget, note_callback, prepare};
+use passes::{allocate_to_compute, forget, note_callback};
 use run::run;
 use turns::{begin_turn, end_turn};
 
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute(scheduler: *mut c_void
     // SAFETY: as above.
     unsafe { begin_turn(scheduler) };
     // SAFETY: live, and used by no other thread, as ggml's function requires.
-    if !unsafe { prepare(scheduler, graph, false) } {
+    if !unsafe { allocate_to_compute(scheduler, graph) } {
         return STATUS_ALLOC_FAILED;
     }
     // SAFETY: the caller's arguments, forwarded.
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut 
     // SAFETY: as above.
     unsafe { begin_turn(scheduler) };
     // SAFETY: live, and used by no other thread, as ggml's function requires.
-    if !unsafe { prepare(scheduler, graph, false) } {
+    if !unsafe { allocate_to_compute(scheduler, graph) } {
         return STATUS_ALLOC_FAILED;
     }
     // SAFETY: the caller's arguments, forwarded.

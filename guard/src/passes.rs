@@ -1,5 +1,5 @@
-//! The passes over graphs of schedulers: with `LASTUSE_BUDGET` or `LASTUSE_REORDER`, lastuse changes a graph before its scheduler
-//! copies it, and schedulers are made with room for what is added.
+//! The passes over graphs of schedulers: with `LASTUSE_BUDGET`, `LASTUSE_RECOMPUTE` or `LASTUSE_REORDER`, lastuse changes a graph
+//! before its scheduler copies it, and schedulers are made with room for what is added.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_void};
@@ -9,8 +9,10 @@ use crate::functions::{of_ggml, of_lastuse_if_there};
 use crate::run::Call;
 
 /// The environment variables, which lastuse reads too.
-const VARIABLES: [&CStr; 2] = [c"LASTUSE_BUDGET", c"LASTUSE_REORDER"];
+const VARIABLES: [&CStr; 3] = [c"LASTUSE_BUDGET", c"LASTUSE_RECOMPUTE", c"LASTUSE_REORDER"];
 
+type Reset = unsafe extern "C" fn(*mut c_void);
+type Allocate = unsafe extern "C" fn(*mut c_void, *mut c_void) -> bool;
 type New = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, usize, bool, bool) -> *mut c_void;
 
 /// The functions of lastuse that change graphs.
@@ -28,6 +30,8 @@ struct Scheduler {
     room: usize,
     /// Whether the program looks at its nodes: such programs know which ones to expect.
     is_watched: bool,
+    /// Whether it has allocated a graph since it was reset.
+    is_allocated: bool,
 }
 
 /// By address.
@@ -72,27 +76,63 @@ fn schedulers<T>(act: impl FnOnce(&mut HashMap<usize, Scheduler>) -> T) -> T {
 
 /// Notes whether the program has a callback for the nodes of a scheduler.
 pub fn note_callback(scheduler: *mut c_void, is_watched: bool) {
+    note(scheduler, |known| known.is_watched = is_watched);
+}
+
+/// Notes whether a scheduler has allocated a graph.
+pub fn note_allocated(scheduler: *mut c_void, is_allocated: bool) {
+    note(scheduler, |known| known.is_allocated = is_allocated);
+}
+
+fn note(scheduler: *mut c_void, change: impl FnOnce(&mut Scheduler)) {
     if asked().is_some() {
-        schedulers(|all| {
-            if let Some(known) = all.get_mut(&scheduler.addr()) {
-                known.is_watched = is_watched;
-            }
-        });
+        schedulers(|all| all.get_mut(&scheduler.addr()).map(change));
     }
 }
 
-/// Has lastuse change a graph before the program has a scheduler reserve it, if it `reserves`, or else allocate or compute it. Returns
-/// false if it must not be computed.
+/// Has lastuse change a graph before the program has a scheduler reserve it, if it `reserves`, or else allocate it. Returns false if
+/// it must not be computed.
 ///
 /// # Safety
 /// `scheduler` and `graph` are live, and no other thread uses them.
 pub unsafe fn prepare(scheduler: *mut c_void, graph: *mut c_void, reserves: bool) -> bool {
     let Some(passes) = asked().filter(|_| !Call::is_inside()) else { return true };
-    let known = schedulers(|all| all.get(&scheduler.addr()).copied()).filter(|known| !known.is_watched);
-    let Some(Scheduler { room, .. }) = known else { return true };
+    let Some(Scheduler { room, .. }) = changing(scheduler) else { return true };
     let _call = Call::enter();
     // SAFETY: live, and used by no other thread, as the caller guarantees.
     unsafe { (passes.prepare)(scheduler, graph, room, reserves) }
+}
+
+/// Returns a scheduler whose graphs are changed.
+fn changing(scheduler: *mut c_void) -> Option<Scheduler> {
+    schedulers(|all| all.get(&scheduler.addr()).copied()).filter(|known| !known.is_watched)
+}
+
+/// Has lastuse change a graph that the program has a scheduler compute, unless it has allocated one, and allocates it as ggml would:
+/// first, a scheduler is reset, and forgets which backends its nodes are assigned to. Returns false if it cannot be computed.
+///
+/// # Safety
+/// `scheduler` and `graph` are live, and no other thread uses them.
+pub unsafe fn allocate_to_compute(scheduler: *mut c_void, graph: *mut c_void) -> bool {
+    let is_asked = asked().is_some() && !Call::is_inside();
+    if !is_asked || changing(scheduler).is_none_or(|known| known.is_allocated) {
+        return true;
+    }
+    // SAFETY: its type in ggml-backend.h.
+    let reset: Reset = unsafe { of_ggml(c"ggml_backend_sched_reset") };
+    // SAFETY: its type in ggml-backend.h.
+    let allocate: Allocate = unsafe { of_ggml(c"ggml_backend_sched_alloc_graph") };
+    let call = Call::enter();
+    // SAFETY: live, and used by no other thread, as the caller guarantees.
+    unsafe { reset(scheduler) };
+    drop(call);
+    // SAFETY: as above.
+    let is_prepared = unsafe { prepare(scheduler, graph, false) };
+    let _call = Call::enter();
+    // SAFETY: as above.
+    let is_allocated = is_prepared && unsafe { allocate(scheduler, graph) };
+    note_allocated(scheduler, is_allocated);
+    is_allocated
 }
 
 /// Has lastuse give a graph back as it was, after it was reserved.
@@ -135,7 +175,7 @@ pub unsafe extern "C" fn ggml_backend_sched_new(
     // SAFETY: the caller's arguments, forwarded, with more room.
     let made = unsafe { new(backends, types, count, room, is_parallel, offloads) };
     if asked.is_some() {
-        schedulers(|all| all.insert(made.addr(), Scheduler { room, is_watched: false }));
+        schedulers(|all| all.insert(made.addr(), Scheduler { room, is_watched: false, is_allocated: false }));
     }
     made
 }

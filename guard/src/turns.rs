@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::functions::{Functions, of_ggml, of_lastuse_if_there};
-use crate::passes::{is_on, prepare, restore};
+use crate::passes::{is_on, note_allocated, prepare, restore};
 use crate::run::Call;
 
 /// The environment variable, which lastuse reads too.
@@ -87,6 +87,8 @@ macro_rules! wrap {
                 let result = unsafe { function(scheduler, $graph $(, $argument)*) };
                 drop(call);
                 if is_outermost {
+                    // It was reset.
+                    note_allocated(scheduler, false);
                     // SAFETY: as above.
                     unsafe { restore($graph) };
                 }
@@ -122,6 +124,7 @@ pub unsafe extern "C" fn ggml_backend_sched_alloc_graph(scheduler: *mut c_void, 
     // SAFETY: the caller's arguments, forwarded.
     let is_allocated = unsafe { function(scheduler, graph) };
     if is_outermost {
+        note_allocated(scheduler, is_allocated);
         ALLOCATED.store(if is_allocated { scheduler.addr() } else { 0 }, Ordering::Relaxed);
     }
     is_allocated
@@ -139,6 +142,9 @@ pub unsafe extern "C" fn ggml_backend_sched_reset(scheduler: *mut c_void) {
     let function: Reset = unsafe { of_ggml(c"ggml_backend_sched_reset") };
     // SAFETY: the caller's arguments, forwarded.
     unsafe { function(scheduler) };
+    if !is_inside {
+        note_allocated(scheduler, false);
+    }
     let is_discarded = !is_inside && !scheduler.is_null() && ALLOCATED.swap(0, Ordering::Relaxed) == scheduler.addr();
     // SAFETY: its type in lastuse.h.
     let discard: Option<Reset> =

@@ -6,7 +6,7 @@ export const why: string | null;
 
 /** What set changes: the names of the variables of the environment, without LASTUSE_. */
 export type Setting =
-  | 'log' | 'report' | 'rules' | 'effort' | 'reorder' | 'budget' | 'on_demand' | 'arena' | 'recycle' | 'verify' | 'retain'
+  | 'log' | 'report' | 'rules' | 'effort' | 'reorder' | 'budget' | 'recompute' | 'on_demand' | 'arena' | 'recycle' | 'verify' | 'retain'
   | 'capture' | 'dump_dir' | 'dump' | 'accounting' | 'live';
 
 /** Changes a setting before a ggml is loaded, in the main thread; null is the default. Throws where it has no effect. */

@@ -16,7 +16,7 @@ const library = path.join(__dirname, 'liblastuse.so');
 
 /** The names of variables of the environment without LASTUSE_. */
 const settings = [
-  'log', 'report', 'rules', 'effort', 'reorder', 'budget', 'on_demand', 'arena', 'recycle', 'verify', 'retain', 'capture',
+  'log', 'report', 'rules', 'effort', 'reorder', 'budget', 'recompute', 'on_demand', 'arena', 'recycle', 'verify', 'retain', 'capture',
   'dump_dir', 'dump', 'accounting', 'live',
 ];
 

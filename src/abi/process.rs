@@ -89,7 +89,7 @@ pub unsafe extern "C" fn lastuse_stats_report(report: *mut lastuse_stats) -> boo
 
 /// Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators created
 /// from now on, those of schedulers included:
-///   "rules", "effort", "reorder", "budget", "on_demand", "arena", "verify"
+///   "rules", "effort", "reorder", "budget", "recompute", "on_demand", "arena", "verify"
 /// For the whole process, at once:
 ///   "recycle", "retain", "capture", "dump", "dump_dir", "accounting", "live"
 /// docs/settings.md describes each. NULL and "" are the default. Strings are copied. Returns false and changes nothing if name is

@@ -256,6 +256,7 @@ pub type ggml_backend_buffer_set_usage = unsafe extern "C" fn(buffer: ggml_backe
 pub type ggml_backend_buffer_get_usage = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_usage;
 pub type ggml_backend_buffer_get_type = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_type_t;
 pub type ggml_backend_buffer_reset = unsafe extern "C" fn(buffer: ggml_backend_buffer_t);
+pub type ggml_backend_name = unsafe extern "C" fn(backend: ggml_backend_t) -> *const ::core::ffi::c_char;
 pub type ggml_backend_get_default_buffer_type = unsafe extern "C" fn(backend: ggml_backend_t) -> ggml_backend_buffer_type_t;
 pub type ggml_backend_tensor_set = unsafe extern "C" fn(
     tensor: *mut ggml_tensor,
@@ -274,6 +275,7 @@ pub type ggml_backend_graph_compute = unsafe extern "C" fn(backend: ggml_backend
 pub type ggml_backend_supports_op = unsafe extern "C" fn(backend: ggml_backend_t, op: *const ggml_tensor) -> bool;
 pub type ggml_backend_supports_buft = unsafe extern "C" fn(backend: ggml_backend_t, buft: ggml_backend_buffer_type_t) -> bool;
 pub type ggml_backend_offload_op = unsafe extern "C" fn(backend: ggml_backend_t, op: *const ggml_tensor) -> bool;
+pub type ggml_backend_get_device = unsafe extern "C" fn(backend: ggml_backend_t) -> ggml_backend_dev_t;
 pub type ggml_backend_dev_name = unsafe extern "C" fn(device: ggml_backend_dev_t) -> *const ::core::ffi::c_char;
 pub type ggml_backend_dev_description = unsafe extern "C" fn(device: ggml_backend_dev_t) -> *const ::core::ffi::c_char;
 pub type ggml_backend_dev_memory = unsafe extern "C" fn(device: ggml_backend_dev_t, free: *mut usize, total: *mut usize);
@@ -281,6 +283,7 @@ pub type ggml_backend_dev_type = unsafe extern "C" fn(device: ggml_backend_dev_t
 pub type ggml_backend_dev_supports_op = unsafe extern "C" fn(device: ggml_backend_dev_t, op: *const ggml_tensor) -> bool;
 pub type ggml_backend_sched_get_n_backends = unsafe extern "C" fn(sched: ggml_backend_sched_t) -> ::core::ffi::c_int;
 pub type ggml_backend_sched_get_backend = unsafe extern "C" fn(sched: ggml_backend_sched_t, i: ::core::ffi::c_int) -> ggml_backend_t;
+pub type ggml_backend_sched_get_n_copies = unsafe extern "C" fn(sched: ggml_backend_sched_t) -> ::core::ffi::c_int;
 pub type ggml_backend_sched_get_buffer_type = unsafe extern "C" fn(
     sched: ggml_backend_sched_t,
     backend: ggml_backend_t,
@@ -292,7 +295,9 @@ pub type ggml_backend_sched_set_tensor_backend = unsafe extern "C" fn(
 );
 pub type ggml_backend_sched_get_tensor_backend = unsafe extern "C" fn(sched: ggml_backend_sched_t, node: *mut ggml_tensor)
 -> ggml_backend_t;
+pub type ggml_backend_sched_split_graph = unsafe extern "C" fn(sched: ggml_backend_sched_t, graph: *mut ggml_cgraph);
 pub type ggml_backend_sched_graph_compute = unsafe extern "C" fn(sched: ggml_backend_sched_t, graph: *mut ggml_cgraph) -> ggml_status;
+pub type ggml_backend_sched_reset = unsafe extern "C" fn(sched: ggml_backend_sched_t);
 pub type ggml_backend_sched_set_eval_callback = unsafe extern "C" fn(
     sched: ggml_backend_sched_t,
     callback: ggml_backend_sched_eval_callback,

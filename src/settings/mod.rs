@@ -8,7 +8,8 @@ mod values;
 use std::ffi::CStr;
 
 pub use values::{
-    ArenaSetting, Level, Limit, OnDemand, Settings, Switch, Verify, parse, parse_effort, parse_level, parse_limit,
+    ArenaSetting, Budgets, Level, Limit, OnDemand, Settings, Switch, Verify, parse, parse_effort, parse_level,
+    parse_limit,
 };
 
 /// A setting, apart from its texts.
@@ -28,6 +29,8 @@ pub enum Key {
     Reorder,
     /// The bytes that the buffers of an allocator may need.
     Budget,
+    /// The bytes that training graphs may need.
+    Recompute,
     /// What takes memory when it is used.
     OnDemand,
     /// Whether the allocators of schedulers share memory.
@@ -81,7 +84,7 @@ pub struct Setting {
 }
 
 /// All settings. Those that others depend on come first.
-pub const SETTINGS: [Setting; 17] = [
+pub const SETTINGS: [Setting; 18] = [
     Setting {
         key: Key::Switch,
         variable: c"LASTUSE",
@@ -136,7 +139,15 @@ pub const SETTINGS: [Setting; 17] = [
         value: "BYTES",
         default: "none",
         scope: Scope::LaterAllocators,
-        help: "tiles graphs for one backend that need more, such as 700M or 2GiB",
+        help: "tiles graphs that need more, such as 700M, or 1GiB,CPU:4GiB for some devices",
+    },
+    Setting {
+        key: Key::Recompute,
+        variable: c"LASTUSE_RECOMPUTE",
+        value: "BYTES",
+        default: "none",
+        scope: Scope::LaterAllocators,
+        help: "computes forward results of training graphs again that need more, such as 2GiB",
     },
     Setting {
         key: Key::OnDemand,

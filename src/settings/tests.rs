@@ -13,6 +13,7 @@ fn names_are_those_of_the_variables() {
         "effort",
         "reorder",
         "budget",
+        "recompute",
         "on_demand",
         "arena",
         "recycle",
@@ -43,9 +44,22 @@ fn names_are_found_in_any_case_and_others_are_quoted() {
     assert!(at_start.starts_with("log is set by LASTUSE_LOG alone, which was read at the start; expected rules, "));
 }
 
-fn budget_of(value: &str) -> Result<Option<Bytes>, String> {
+fn budgets_of(value: &str) -> Result<Budgets, String> {
     let mut settings = Settings::default();
     settings.set(Key::Budget, OsStr::new(value)).map(|_| settings.budget)
+}
+
+fn budget_of(value: &str) -> Result<Option<Bytes>, String> {
+    budgets_of(value).map(|budgets| budgets.of(&["CPU".to_owned()]))
+}
+
+#[test]
+fn budgets_are_by_device() {
+    let budgets = budgets_of("1GiB, cpu:2GiB,Vulkan1:off").expect("it is well-formed");
+    let of = |name: &str| budgets.of(&["Vulkan_Host".to_owned(), name.to_owned()]);
+    assert_eq!([of("CPU"), of("Vulkan0"), of("Vulkan1")], [Some(2 << 30), Some(1 << 30), None]);
+    assert!(!budgets.is_none() && budgets_of("CPU:off").is_ok_and(|none| none.is_none()));
+    assert_eq!(budgets_of("CPU:much").map_err(|why| why.starts_with("\"much\" is not a budget")), Err(true));
 }
 
 #[test]
@@ -114,7 +128,7 @@ fn values_that_are_not_valid_change_nothing() {
 fn each_setting_is_of_allocators_or_of_the_process() {
     let of_allocators = |setting: &&Setting| Settings::default().set(setting.key, OsStr::new("")) == Ok(true);
     let names: Vec<String> = SETTINGS.iter().filter(of_allocators).map(Setting::name).collect();
-    assert_eq!(names, ["rules", "effort", "reorder", "budget", "on_demand", "arena", "verify", "retain"]);
+    assert_eq!(names, ["rules", "effort", "reorder", "budget", "recompute", "on_demand", "arena", "verify", "retain"]);
 }
 
 #[test]

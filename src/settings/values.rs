@@ -24,7 +24,9 @@ pub struct Settings {
     /// Whether the nodes of graphs are put into an order with a lower peak.
     pub reorder: Switch,
     /// The bytes that the buffers of an allocator may need; large intermediates are tiled to keep them.
-    pub budget: Option<Bytes>,
+    pub budget: Budgets,
+    /// The bytes that training graphs may need; forward results are computed again to keep them.
+    pub recompute: Option<Bytes>,
     /// What takes memory when it is used.
     pub on_demand: OnDemand,
     /// Whether the allocators of schedulers share memory.
@@ -43,7 +45,8 @@ impl Settings {
             Key::Verify => self.verify = parse(value)?,
             Key::Retain => self.retain = parse(value)?,
             Key::Reorder => self.reorder = if value.is_empty() { Switch::Off } else { parse(value)? },
-            Key::Budget => self.budget = parse_budget(value)?,
+            Key::Budget => self.budget = parse(value)?,
+            Key::Recompute => self.recompute = parse_budget(in_utf8(value)?)?,
             Key::OnDemand => self.on_demand = parse(value)?,
             Key::Arena => self.arena = parse(value)?,
             Key::Switch
@@ -258,14 +261,53 @@ pub fn parse_effort(value: &OsStr) -> Result<Effort, String> {
     units.map(|units| if units == 0 { Effort::default() } else { Effort::units(units) }).map_err(wrong)
 }
 
-fn parse_budget(value: &OsStr) -> Result<Option<Bytes>, String> {
-    let value = in_utf8(value)?.trim();
-    if value.is_empty() || means_off(value) {
+/// The bytes that buffers may need, by device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Budgets {
+    /// For devices that are not named.
+    others: Option<Bytes>,
+    /// By name, those that are.
+    named: Vec<(String, Option<Bytes>)>,
+}
+
+impl Budgets {
+    /// Returns `true` if no device has a budget.
+    pub fn is_none(&self) -> bool {
+        self.others.is_none() && self.named.iter().all(|(_, bytes)| bytes.is_none())
+    }
+
+    /// Returns the budget of a device, by any of its names, in any case.
+    pub fn of(&self, names: &[String]) -> Option<Bytes> {
+        let is_it = |name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+        self.named.iter().find(|(name, _)| is_it(name)).map_or(self.others, |(_, bytes)| *bytes)
+    }
+}
+
+impl FromStr for Budgets {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut budgets = Self::default();
+        for word in text.split(',') {
+            match word.trim().split_once(':') {
+                Some((name, bytes)) if !name.trim().is_empty() => {
+                    budgets.named.push((name.trim().to_owned(), parse_budget(bytes)?));
+                }
+                _ => budgets.others = parse_budget(word)?,
+            }
+        }
+        Ok(budgets)
+    }
+}
+
+fn parse_budget(text: &str) -> Result<Option<Bytes>, String> {
+    let text = text.trim();
+    if text.is_empty() || means_off(text) {
         return Ok(None);
     }
     let wrong =
-        || format!("{value:?} is not a budget; expected a number of bytes, such as 53000000, 512M or 2GiB, or off");
-    parse_size(value).map(Some).ok_or_else(wrong)
+        || format!("{text:?} is not a budget; expected a number of bytes, such as 53000000, 512M or 2GiB, or off");
+    parse_size(text).map(Some).ok_or_else(wrong)
 }
 
 /// Parses text.

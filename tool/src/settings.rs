@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use lastuse::graph::NamePattern;
 use lastuse::placement::Bytes;
-use lastuse::settings::SETTINGS;
+use lastuse::settings::{Budgets, SETTINGS};
 
 use crate::passes::size_option;
 
@@ -17,14 +17,19 @@ pub struct Settings {
     pub verify: Option<String>,
 
     /// Run the nodes of graphs in an order with a lower peak. Has no effect on graphs for several backends, such as those of
-    /// llama.cpp with some layers on a GPU.
+    /// a llama.cpp that was built for a GPU, unless it is run with --device none.
     #[arg(long)]
     reorder: bool,
 
-    /// Compute large intermediates in tiles, so that the compute buffers of each graph allocator or scheduler take at most this
-    /// many bytes. Has no effect on graphs for several backends, such as those of llama.cpp with some layers on a GPU.
+    /// Compute large intermediates on the CPU in tiles, so that the compute buffers of each graph allocator or scheduler take at
+    /// most this many bytes on each device; for some devices alone by name, as in "CPU:2GiB" or "1GiB,CPU:4GiB".
+    #[arg(long, value_name = "BYTES", value_parser = budgets)]
+    budget: Option<String>,
+
+    /// Compute forward results of training graphs again in the backward pass, so that the compute buffers of each graph
+    /// allocator or scheduler take at most this many bytes.
     #[arg(long, value_name = "BYTES", value_parser = size_option)]
-    budget: Option<Bytes>,
+    recompute: Option<Bytes>,
 
     /// Keep the tensors with these names readable to the end of each run: names separated by commas, in which "*"
     /// matches any characters and "?" one.
@@ -71,7 +76,8 @@ impl Settings {
             ("LASTUSE_RULES", self.rules.clone()),
             ("LASTUSE_EFFORT", self.effort.map(|units| units.to_string())),
             ("LASTUSE_REORDER", self.reorder.then(|| "on".to_owned())),
-            ("LASTUSE_BUDGET", self.budget.map(|bytes| bytes.to_string())),
+            ("LASTUSE_BUDGET", self.budget.clone()),
+            ("LASTUSE_RECOMPUTE", self.recompute.map(|bytes| bytes.to_string())),
             ("LASTUSE_ON_DEMAND", self.on_demand.clone()),
             ("LASTUSE_ARENA", self.arena.clone()),
             ("LASTUSE_RECYCLE", self.recycle.clone()),
@@ -86,6 +92,11 @@ impl Settings {
         }
         Ok(given)
     }
+}
+
+/// Checks budgets by device, which the library would only log.
+fn budgets(text: &str) -> Result<String, String> {
+    text.parse::<Budgets>().map(|_| text.to_owned())
 }
 
 /// Checks a pattern, which the library would only log.

@@ -304,6 +304,7 @@ FAILING(lastuse_set) {
     set_fails("verify", "nonsense", "expected off, plan, memory, weights, no-custom");
     set_fails("reorder", "perhaps", "expected on, 1, true, yes, off");
     set_fails("budget", "40%", "expected a number of bytes");
+    set_fails("recompute", "much", "\"much\" is not a budget");
     set_fails("retain", "\xff", "is not UTF-8");
     set_fails("capture", "/proc/nonexistent", "cannot write to the folder");
     CHECK(lastuse_set("dump_dir", "/proc/nonexistent"), "%s", lastuse_last_error());

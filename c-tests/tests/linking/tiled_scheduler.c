@@ -4,7 +4,9 @@
 //
 //   tiled_scheduler <number of seeds> [number of backends]
 //
-// prints a line for each seed: the hash of its results, and the bytes of the compute buffer.
+// Two backends cannot read each other's memory. The program assigns nodes to both, and what is added has to be where the whole
+// would be. It prints a line for each seed: the hash of its results, and the bytes of the compute buffer of each
+// backend.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 #include "ggml.h"
 #include "hash.h"
 #include "large_graph.h"
+#include "separate_backends.h"
 
 static uint64_t results(const struct large_graph * g) {
     uint64_t hash = FNV1A_64_START;
@@ -28,6 +31,36 @@ static uint64_t results(const struct large_graph * g) {
 static uint64_t computed(ggml_backend_sched_t sched, struct large_graph * g) {
     CHECK(ggml_backend_sched_graph_compute(sched, g->graph) == GGML_STATUS_SUCCESS, "not computed");
     return results(g);
+}
+
+// The first, the second and the last third of the nodes that the program has built are on the first, the second and the first backend.
+// Tiles have the names of their nodes, which begin with their numbers.
+static ggml_backend_t backend_for(const struct ggml_tensor * t, int nodes, ggml_backend_t * devices) {
+    return devices[atoi(t->name) * 3 / nodes % 2];
+}
+
+static bool is_view(const struct ggml_tensor * t) {
+    return t->op == GGML_OP_NONE || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_VIEW || t->op == GGML_OP_PERMUTE ||
+           t->op == GGML_OP_TRANSPOSE;
+}
+
+static void assign(ggml_backend_sched_t sched, struct ggml_cgraph * graph, ggml_backend_t * devices) {
+    int nodes = ggml_graph_n_nodes(graph);
+    for (int i = 0; i < nodes; i++) {
+        struct ggml_tensor * t = ggml_graph_node(graph, i);
+        ggml_format_name(t, "%d", i);
+        if (!is_view(t)) {
+            ggml_backend_sched_set_tensor_backend(sched, t, backend_for(t, nodes, devices));
+        }
+    }
+}
+
+static void expect_assigned(ggml_backend_sched_t sched, struct ggml_cgraph * graph, int nodes, ggml_backend_t * devices) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        struct ggml_tensor * t = ggml_graph_node(graph, i);
+        CHECK(is_view(t) || ggml_backend_sched_get_tensor_backend(sched, t) == backend_for(t, nodes, devices),
+              "%s is computed by another backend", t->name);
+    }
 }
 
 // A graph whose inputs are set before its first node is computed, and how many nodes were shown.
@@ -48,37 +81,54 @@ static bool watch(struct ggml_tensor * t, bool ask, void * user_data) {
 }
 
 int main(int argc, char ** argv) {
-    int            seeds     = argc > 1 ? atoi(argv[1]) : 1;
-    int            count     = argc > 2 ? atoi(argv[2]) : 1;
-    ggml_backend_t devices[] = { ggml_backend_cpu_init(), ggml_backend_cpu_init() };
-    ggml_backend_t cpu       = devices[0];
+    int                      seeds = argc > 1 ? atoi(argv[1]) : 1;
+    int                      count = argc > 2 ? atoi(argv[2]) : 1;
+    struct separate_backends separate;
+    separate_backends_init_n(&separate, count, 1);
+    ggml_backend_t *             devices = count > 1 ? separate.backends : separate.cpu;
+    ggml_backend_buffer_type_t * types   = count > 1 ? separate.types : NULL;
     for (int seed = 0; seed < seeds; seed++) {
-        ggml_backend_sched_t sched    = ggml_backend_sched_new(devices, NULL, count, LARGE_GRAPH_NODES, false, true);
+        ggml_backend_sched_t sched    = ggml_backend_sched_new(devices, types, count, LARGE_GRAPH_NODES, false, true);
         struct large_graph   reserved = large_graph_new((uint64_t) seed);
         int                  nodes    = ggml_graph_n_nodes(reserved.graph);
+        if (count > 1) {
+            assign(sched, reserved.graph, devices);
+        }
         CHECK(ggml_backend_sched_reserve(sched, reserved.graph), "seed %d: not reserved", seed);
         CHECK(ggml_graph_n_nodes(reserved.graph) == nodes, "seed %d: other nodes after it was reserved", seed);
         struct large_graph used = large_graph_new((uint64_t) seed);
+        if (count > 1) {
+            assign(sched, used.graph, devices);
+        }
         CHECK(ggml_backend_sched_alloc_graph(sched, used.graph), "seed %d: not allocated", seed);
+        if (count > 1) {
+            expect_assigned(sched, used.graph, nodes, devices);
+        }
         large_graph_set(&used);
         uint64_t first = computed(sched, &used);
-        size_t   bytes = ggml_backend_sched_get_buffer_size(sched, cpu);
+        size_t   bytes = ggml_backend_sched_get_buffer_size(sched, devices[0]);
+        size_t   other = count > 1 ? ggml_backend_sched_get_buffer_size(sched, devices[1]) : 0;
         large_graph_set(&used);
         CHECK(computed(sched, &used) == first, "seed %d: other results when computed again", seed);
         ggml_backend_sched_reset(sched);
         struct large_graph next    = large_graph_new((uint64_t) seed);
-        struct watched     watched = { .graph = &next };
-        ggml_backend_sched_set_eval_callback(sched, watch, &watched);
-        CHECK(computed(sched, &next) == first, "seed %d: other results when allocated by computing", seed);
-        CHECK(watched.shown == ggml_graph_n_nodes(next.graph) && watched.shown == nodes, "seed %d: %d of %d nodes are shown", seed,
-              watched.shown, nodes);
-        printf("%d: %016llx %zu\n", seed, (unsigned long long) first, bytes);
+        if (count > 1) {
+            computed(sched, &next); // of inputs that are not set
+            large_graph_set(&next);
+            CHECK(computed(sched, &next) == first, "seed %d: other results after it was allocated by computing", seed);
+        } else {
+            struct watched watched = { .graph = &next };
+            ggml_backend_sched_set_eval_callback(sched, watch, &watched);
+            CHECK(computed(sched, &next) == first, "seed %d: other results when allocated by computing", seed);
+            CHECK(watched.shown == ggml_graph_n_nodes(next.graph) && watched.shown == nodes, "seed %d: %d of %d nodes are shown",
+                  seed, watched.shown, nodes);
+        }
+        printf("%d: %016llx %zu %zu\n", seed, (unsigned long long) first, bytes, other);
         ggml_backend_sched_free(sched);
         large_graph_free(next);
         large_graph_free(used);
         large_graph_free(reserved);
     }
-    ggml_backend_free(devices[1]);
-    ggml_backend_free(devices[0]);
+    separate_backends_free(&separate);
     return 0;
 }

@@ -11,5 +11,6 @@ mod run;
 mod run_end;
 mod run_report;
 mod service;
+mod trained;
 #[path = "../support/mod.rs"]
 mod support;

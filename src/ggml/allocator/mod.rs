@@ -6,7 +6,7 @@
 //! for a plan; if there is none, the [`planner`] reads and plans the graph, and the plan is cached. [`chunks`] of memory are
 //! allocated, and the assignments of the plan written into tensors. After that, [`activity`] reports the work, also to the accounting of the process.
 //!
-//! - [`orders`], [`tiling`]: the passes
+//! - [`orders`], [`budget`]: the passes
 //! - [`inspect`]: reports on request, and what a graph needs, without an allocator
 
 mod tag;
@@ -19,7 +19,7 @@ mod chunks;
 mod cache;
 mod plan_cache;
 mod orders;
-mod tiling;
+mod budget;
 mod passes;
 mod activity;
 mod serve;
@@ -45,13 +45,13 @@ use crate::settings::{ArenaSetting, Settings};
 use activity::Activity;
 pub use activity::Need;
 use arena::{Arena, Tenancy};
+pub use budget::{Assignment, Backend, backends_of, undo_reserved};
 use chunks::Chunks;
 pub use passes::Passes;
 use plan_cache::PlanCache;
 use plan_cache::cached_plan::CachedPlan;
 pub use planner::Planner;
 use tag::Tag;
-pub use tiling::undo_reserved;
 
 /// The target of a `ggml_gallocr_t`. The tag is the first field in memory too.
 ///
@@ -216,7 +216,7 @@ impl Allocator {
     fn drop_plans(&mut self) {
         self.clear_plans();
         if let Some(passes) = &mut self.passes {
-            passes.forget_tilings();
+            passes.forget_changes();
         }
     }
 
@@ -329,7 +329,7 @@ impl Allocator {
 
     /// Returns `true` if tensors were added to the graph to keep a budget.
     pub fn has_tiled(&self, graph: GraphRef<'_>) -> bool {
-        self.passes.as_ref().is_some_and(|passes| passes.has_tiled(graph))
+        self.passes.as_ref().is_some_and(|passes| passes.has_changed(graph))
     }
 
     /// The number of buffer ids.

@@ -1,5 +1,5 @@
 //! The passes over graphs of programs that know nothing of them, before a graph is planned: the variables
-//! `LASTUSE_REORDER` and `LASTUSE_BUDGET`.
+//! `LASTUSE_REORDER`, `LASTUSE_BUDGET` and `LASTUSE_RECOMPUTE`.
 
 use std::ptr::NonNull;
 
@@ -11,16 +11,16 @@ use crate::graph::GraphPlan;
 use crate::placement::Bytes;
 use crate::settings::{Settings, Switch};
 
+use super::budget::{Assignment, BudgetPass, ByGgml};
 use super::orders::{NewOrder, Orders};
 use super::planner::Planner;
-use super::tiling::Tilings;
 
 /// The passes of an allocator, with what they found for earlier graphs.
 #[derive(Debug)]
 pub struct Passes {
     reorders: Switch,
     orders: Orders,
-    tilings: Tilings,
+    budgeted: BudgetPass,
     /// Whether the plans are compared with those of ggml's own allocator.
     is_compared: bool,
 }
@@ -28,19 +28,19 @@ pub struct Passes {
 impl Passes {
     /// Creates those of a new allocator; `None` without any in the settings.
     pub fn new(settings: &Settings, is_compared: bool) -> Option<Box<Self>> {
-        let (reorders, tilings) = (settings.reorder, Tilings::new(settings.budget));
-        let is_used = reorders == Switch::On || settings.budget.is_some();
-        is_used.then(|| Box::new(Self { reorders, orders: Orders::new(), tilings, is_compared }))
+        let (reorders, budgeted) = (settings.reorder, BudgetPass::new(settings));
+        let is_used = reorders == Switch::On || budgeted.is_asked();
+        is_used.then(|| Box::new(Self { reorders, orders: Orders::new(), budgeted, is_compared }))
     }
 
     /// Adds nodes to graphs up to this number.
     pub fn limit_nodes(&mut self, most: usize) {
-        self.tilings.limit_nodes(most);
+        self.budgeted.limit_nodes(most);
     }
 
-    /// Forgets the tilings that were found, since later plans are made differently.
-    pub fn forget_tilings(&mut self) {
-        self.tilings.clear();
+    /// Forgets the changes that were found, since later plans are made differently.
+    pub fn forget_changes(&mut self) {
+        self.budgeted.clear();
     }
 
     /// Forgets the orders that were found.
@@ -49,15 +49,15 @@ impl Passes {
     }
 
     /// Returns `true` if tensors were added to the graph to keep a budget.
-    pub fn has_tiled(&self, graph: GraphRef<'_>) -> bool {
-        self.tilings.has_tiled(graph)
+    pub fn has_changed(&self, graph: GraphRef<'_>) -> bool {
+        self.budgeted.has_changed(graph)
     }
 
     /// Changes a graph that is reserved. `ids` are the buffer ids of the nodes, which follow, and `leaf_ids` those of
     /// the leafs; `None` means 0.
     ///
     /// # Errors
-    /// [`Refusal::NoRoom`] or [`Refusal::NoMemory`], see [`Tilings::tile_to_fit`].
+    /// [`Refusal::NoRoom`] or [`Refusal::NoMemory`], see [`BudgetPass::fit`].
     ///
     /// # Safety
     /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
@@ -77,7 +77,7 @@ impl Passes {
             *ids = new.ids;
         }
         // SAFETY: live, and used by no other thread: see "# Safety".
-        unsafe { self.tile(planner, graph) }
+        unsafe { self.fit(planner, graph, None) }
     }
 
     /// Changes a graph that is allocated.
@@ -100,11 +100,11 @@ impl Passes {
             unsafe { GraphRef::set_nodes(graph, &nodes) };
         }
         // SAFETY: live, and used by no other thread: see "# Safety".
-        unsafe { self.tile(planner, graph) }
+        unsafe { self.fit(planner, graph, None) }
     }
 
-    /// Returns the order in which a graph would be reserved, if it is another one, and the plan of its tiles, if it
-    /// would be tiled. The graph is not changed.
+    /// Returns the order in which a graph would be reserved, if it is another one, and the plan of the graph that fits the
+    /// budget, if it would be changed to one. The graph is not changed.
     ///
     /// # Safety
     /// `graph` is live with its tensors for `'g`, and no other thread uses them.
@@ -122,8 +122,8 @@ impl Passes {
         let given: GraphRef<'g> = unsafe { GraphRef::new(graph) };
         let ordered = GraphRef { nodes: new.as_ref().map_or(given.nodes, |new| &new.nodes), ..given };
         // SAFETY: live, and used by no other thread: see "# Safety".
-        let tiled = unsafe { self.tilings.measure_tiled(planner, graph, ordered) };
-        (new, tiled)
+        let changed = unsafe { self.budgeted.measure(planner, graph, ordered) };
+        (new, changed)
     }
 
     /// Returns the bytes that ggml's own allocator needs for the graph of `reading`, as the program built it, by
@@ -135,19 +135,30 @@ impl Passes {
         reading: &ReadGraph<'_>,
         requested: &Requested,
     ) -> Option<Vec<Bytes>> {
-        let before_tiling = self.tilings.by_ggml(graph);
-        before_tiling.or_else(|| sizes_as_given(&self.orders, planner, graph, reading, requested))
+        let before = self.budgeted.by_ggml(graph);
+        before.or_else(|| sizes_as_given(&self.orders, planner, graph, reading, requested))
     }
 
+    /// Changes a graph to fit the budgets. `assignment` has its backends, if its scheduler has several.
+    ///
+    /// # Errors
+    /// See [`Passes::before_reserving`].
+    ///
     /// # Safety
     /// See [`Passes::before_reserving`].
-    unsafe fn tile(&mut self, planner: &mut Planner, graph: NonNull<ggml_cgraph>) -> Result<(), Refusal> {
-        let Self { orders, tilings, is_compared, .. } = self;
+    pub unsafe fn fit(
+        &mut self,
+        planner: &mut Planner,
+        graph: NonNull<ggml_cgraph>,
+        assignment: Option<&mut Assignment>,
+    ) -> Result<(), Refusal> {
+        let Self { orders, budgeted, is_compared, .. } = self;
         let by_ggml = |planner: &Planner, live: GraphRef<'_>, reading: &ReadGraph<'_>| {
             sizes_as_given(orders, planner, live, reading, &Requested::default())
         };
+        let by_ggml: Option<ByGgml<'_>> = if *is_compared && assignment.is_none() { Some(&by_ggml) } else { None };
         // SAFETY: live, used by no other thread, and no `GraphRef` of it is used afterwards: see "# Safety".
-        unsafe { tilings.tile_to_fit(planner, graph, is_compared.then_some(&by_ggml)) }
+        unsafe { budgeted.fit(planner, graph, assignment, by_ggml) }
     }
 
     /// Returns the graph if it is one to reorder.
@@ -158,7 +169,7 @@ impl Passes {
         // SAFETY: live, and used by no other thread: see "# Safety".
         let is_it = self.reorders == Switch::On && unsafe { GraphRef::is_whole(graph) };
         // SAFETY: live, and used by no other thread: see "# Safety".
-        is_it.then(|| unsafe { GraphRef::new(graph) }).filter(|graph| !self.has_tiled(*graph))
+        is_it.then(|| unsafe { GraphRef::new(graph) }).filter(|graph| !self.has_changed(*graph))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::ptr::NonNull;
 
-use crate::graph::TensorId;
 use crate::graph::recompute::{Recomputation, RecomputeEffort, TrainingGraph, recompute, work_of};
+use crate::graph::{Graph, TensorId};
 use crate::placement::Bytes;
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
@@ -60,16 +60,8 @@ pub unsafe fn recompute_graph(
     let search = |given: &GivenGraph<'_>| search(given, request, progress);
     let apply = |given: &GivenGraph<'_>, found: &Recomputation| {
         let (edited, tensors) = (&found.edited, &given.reading.tensors);
-        let origin = |(id, &origin): (TensorId, &TensorId)| LiveOrigin {
-            tensor: tensors[origin as usize],
-            is_new: edited.is_new(id),
-            operation: None,
-        };
-        let origins = (0..).zip(&edited.origins).map(origin).collect();
-        let name = |_: TensorId, given: &str| format!("{given} (again)");
-        let edit = LiveEdit { runtime, graph: &edited.graph, origins, name: &name, parameter: &|_| None };
         // SAFETY: there is room, which `fit` has checked; context and graph are live and used by no other thread.
-        let live = unsafe { edit.apply(context, graph) };
+        let live = unsafe { rewrite(runtime, context, graph, found, tensors) };
         let copies = (0..).zip(live).filter(|&(id, _)| edited.is_new(id));
         let mut copies: Vec<(TensorId, TensorRef<'_>)> =
             copies.map(|(id, copy)| (edited.origins[id as usize], copy)).collect();
@@ -80,6 +72,37 @@ pub unsafe fn recompute_graph(
     unsafe { fit(runtime, (context, graph), goal, search, apply) }
 }
 
+/// Changes `graph` to the one that was found: its list of nodes, and the sources of the backward pass. Copies are new tensors in
+/// `context`. `given` are the tensors of the graph by id. Returns those of the new one by id.
+///
+/// # Safety
+/// `context` and `graph` are live and have the room that [`Budgeted::room`] states, and no other thread uses them or the graph's
+/// tensors. No `GraphRef` of the graph is used afterwards.
+pub unsafe fn rewrite<'g>(
+    runtime: &'static Runtime,
+    context: NonNull<ggml_context>,
+    graph: NonNull<ggml_cgraph>,
+    found: &Recomputation,
+    given: &[TensorRef<'g>],
+) -> Vec<TensorRef<'g>> {
+    let edited = &found.edited;
+    let origin = |(id, &origin): (TensorId, &TensorId)| LiveOrigin {
+        tensor: given[origin as usize],
+        is_new: edited.is_new(id),
+        operation: None,
+    };
+    let origins = (0..).zip(&edited.origins).map(origin).collect();
+    let name = |_: TensorId, given: &str| format!("{given} (again)");
+    let edit = LiveEdit { runtime, graph: &edited.graph, origins, name: &name, parameter: &|_| None };
+    // SAFETY: context and graph are live, have the room, and no other thread uses them: see "# Safety".
+    unsafe { edit.apply(context, graph) }
+}
+
+/// Returns the floating-point operations of each tensor of a graph.
+pub fn work_by_tensor(graph: &Graph) -> Vec<u64> {
+    (0..).take(graph.tensors().len()).map(|id| work_of(graph, id)).collect()
+}
+
 fn search(
     given: &GivenGraph<'_>,
     request: RecomputeRequest<'_, '_>,
@@ -87,7 +110,7 @@ fn search(
 ) -> Result<Recomputation, NotFitted<Recomputation>> {
     let graph = &given.reading.graph;
     let RecomputeRequest { budget, retained, effort, .. } = request;
-    let work: Vec<u64> = (0..).take(graph.tensors().len()).map(|id| work_of(graph, id)).collect();
+    let work = work_by_tensor(graph);
     let kept = given.kept(retained)?;
     let aliases = given.same_memory();
     let (buffers, requests) = ([given.spec()], given.requests());

@@ -106,18 +106,18 @@ pub fn nodes_needed(found: &TiledGraph) -> usize {
 }
 
 /// Changes `graph` to the one that was found: its list of nodes, and the tensors whose tiles are computed, which become
-/// views. New tensors are in `context`. `given` are the tensors of the graph by id.
+/// views. New tensors are in `context`. `given` are the tensors of the graph by id. Returns those of the new one by id.
 ///
 /// # Safety
 /// `context` and `graph` are live, have the room that [`nodes_needed`] and [`tensors_needed`] state, and no other thread uses
 /// them or the graph's tensors. No `GraphRef` of the graph is used afterwards.
-pub unsafe fn rewrite(
+pub unsafe fn rewrite<'g>(
     runtime: &'static Runtime,
     context: NonNull<ggml_context>,
     graph: NonNull<ggml_cgraph>,
     found: &TiledGraph,
-    given: &[TensorRef<'_>],
-) {
+    given: &[TensorRef<'g>],
+) -> Vec<TensorRef<'g>> {
     let (draft, operations) = (&found.draft, &runtime.operations);
     let origin = |Origin { tensor, role, .. }: Origin| LiveOrigin {
         tensor: given[tensor as usize],
@@ -137,6 +137,7 @@ pub unsafe fn rewrite(
     let tensors = unsafe { edit.apply(context, graph) };
     let wholes = tensors.iter().zip(draft.origins()).filter(|(_, origin)| origin.role == Role::Whole);
     wholes.for_each(|(&tensor, _)| mark_made_of_tiles(tensor));
+    tensors
 }
 
 /// Returns the facts about a graph that was read with all layouts.

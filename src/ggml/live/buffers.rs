@@ -18,7 +18,8 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::live::tensor_mut::TensorMut;
 
-const DEVICE_CPU: u32 = 0;
+/// ggml's number of a device that is the CPU.
+pub const DEVICE_CPU: u32 = 0;
 const DEVICE_META: u32 = 4;
 
 /// The first version of ggml whose kernels for devices other than the CPU were tested or read.
@@ -65,6 +66,17 @@ impl BufferType {
     /// Returns the name that ggml's messages use.
     pub fn name(self) -> String {
         self.c_name().to_string_lossy().into_owned()
+    }
+
+    /// Returns the names that it has in settings: its own, and that of its device.
+    pub fn names(self) -> Vec<String> {
+        let device = self.device_of_type();
+        let name = self.functions().ggml_backend_dev_name.filter(|_| !device.is_null());
+        // SAFETY: a live device.
+        let name = name.map(|name| unsafe { name(device) });
+        // SAFETY: names end in NUL, and live as long as their device.
+        let name = name.map(|name| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned());
+        [self.name()].into_iter().chain(name).collect()
     }
 
     fn c_name(&self) -> &CStr {

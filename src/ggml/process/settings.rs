@@ -120,6 +120,7 @@ fn observe(key: Key, value: &OsStr) -> Result<(), String> {
         | Key::Retain
         | Key::Reorder
         | Key::Budget
+        | Key::Recompute
         | Key::OnDemand
         | Key::Arena => {}
     }

@@ -67,7 +67,7 @@ executable, 127 there is no such program.";
 #[command(after_help = format!("{EXAMPLES}\n\nEnvironment:\n{}\n\n{EXIT_CODES}", variables()))]
 pub struct Arguments {
     /// Use ggml-alloc: lastuse forwards every call, and only reports.
-    #[arg(long, conflicts_with_all = ["capture", "accounting", "live", "explain", "verify", "rules", "effort", "reorder", "budget", "retain", "dump", "on_demand", "arena", "recycle"])]
+    #[arg(long, conflicts_with_all = ["capture", "accounting", "live", "explain", "verify", "rules", "effort", "reorder", "budget", "recompute", "retain", "dump", "on_demand", "arena", "recycle"])]
     off: bool,
 
     /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them

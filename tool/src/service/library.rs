@@ -39,7 +39,7 @@ pub fn find(given: Option<&Path>, manager: &Manager) -> Result<PathBuf, String> 
 }
 
 /// Settings that reach programs on a scheduler through the guard, or that it carries out.
-const NEED_GUARD: [&str; 3] = ["LASTUSE_BUDGET", "LASTUSE_REORDER", "LASTUSE_DUMP"];
+const NEED_GUARD: [&str; 4] = ["LASTUSE_BUDGET", "LASTUSE_RECOMPUTE", "LASTUSE_REORDER", "LASTUSE_DUMP"];
 
 /// Settings that do more with it.
 const USE_GUARD: [&str; 3] = ["LASTUSE_ARENA", "LASTUSE_ACCOUNTING", "LASTUSE_LIVE"];

@@ -77,7 +77,7 @@ const CASES: [(i32, &str, &str); 87] = [
     (125, "run --nosuch true", "unexpected argument '--nosuch'"),
     (125, "run --rules bogus true", "--rules: unknown rule \"bogus\""),
     (125, "run --effort x true", "invalid value 'x' for '--effort <UNITS>': not a whole number"),
-    (125, "run --budget 10X true", "invalid value '10X' for '--budget <BYTES>': \"10X\" is not a size"),
+    (125, "run --budget 10X true", "invalid value '10X' for '--budget <BYTES>': \"10X\" is not a budget"),
     (125, "run --on-demand=some true", "invalid value 'some' for '--on-demand"),
     (125, "run --arena=mine true", "invalid value 'mine' for '--arena"),
     (125, "run --recycle=foo true", "--recycle: \"foo\" is not a limit; expected bytes and seconds"),

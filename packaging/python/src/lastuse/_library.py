@@ -14,6 +14,7 @@ SETTINGS = (
     "effort",
     "reorder",
     "budget",
+    "recompute",
     "on_demand",
     "arena",
     "recycle",

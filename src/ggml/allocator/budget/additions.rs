@@ -1,4 +1,5 @@
-//! Tensors that are added to graphs of programs: their memory, and which of them a graph lists. The memory stays as long as a tensor of the program refers to it.
+//! Tensors that are added to graphs of programs: their memory, and which of them a graph lists. The memory stays as long as a
+//! tensor of the program refers to it.
 //!
 //! Nothing tells when a program frees a graph: its context is one of ggml's. But no two live tensors overlap. So a
 //! tensor is known to be gone when a live one lies where it was, and one that lies there and refers to nothing added is
@@ -164,10 +165,10 @@ pub fn listed(graph: GraphRef<'_>, ranges: &AddedRanges) -> Listed {
 }
 
 /// Clears the addresses of the added tensors of a graph if the program has cleared those of its tensors that tiles
-/// compute.
+/// compute, or that read copies.
 pub fn follow_cleared_memory(graph: GraphRef<'_>, ranges: &AddedRanges) {
-    let is_whole = |node: &TensorRef<'_>| !ranges.hold(*node) && node.view_source().is_some_and(|it| ranges.hold(it));
-    if graph.nodes.iter().filter(|node| is_whole(node)).any(|node| node.data().is_null()) {
+    let is_changed = |node: &TensorRef<'_>| !ranges.hold(*node) && node.is_changed();
+    if graph.nodes.iter().filter(|node| is_changed(node)).any(|node| node.data().is_null()) {
         for &node in graph.nodes.iter().filter(|node| ranges.hold(**node)) {
             // SAFETY: no reference into the tensor is held.
             unsafe { TensorMut::new(node) }.clear_memory();

@@ -1,22 +1,26 @@
-//! The passes over graphs of programs on a scheduler (`ggml_backend_sched`): `LASTUSE_REORDER` and `LASTUSE_BUDGET`.
+//! The passes over graphs of programs on a scheduler (`ggml_backend_sched`): `LASTUSE_REORDER`, `LASTUSE_BUDGET` and
+//! `LASTUSE_RECOMPUTE`.
 //!
 //! A scheduler copies a graph, assigns each node to a backend, and splits the copy where backends change, before its allocator
 //! sees anything. Nodes that are added later would be in no split. So a graph is changed before the scheduler gets it: the passes
-//! are those of an allocator that the program uses itself, with the buffer type and the rules of the scheduler's allocator. Several
-//! backends might not compute a tile where they compute the whole, with other bits, even if they share a buffer type (BLAS): their
-//! graphs stay as they are.
+//! are those of an allocator that the program uses itself, with the buffer types and the rules of the scheduler's allocator. Another
+//! backend might compute a tile with other bits than the whole. So a scheduler with several is asked which one computes the whole
+//! ([`backends`]), and each node of the changed graph is assigned to that.
+
+mod backends;
 
 use std::ptr::NonNull;
 
-use crate::ggml::allocator::{Passes, Planner, undo_reserved};
+use crate::ggml::allocator::{Passes, Planner, backends_of, undo_reserved};
 use crate::ggml::bindings::{ggml_backend_sched, ggml_cgraph};
-use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::process::settings::settings;
 use crate::ggml::refusal::Refusal;
 use crate::ggml::version::SIGNATURE;
+use crate::settings::Switch;
+use backends::LiveScheduler;
 
 /// The most nodes that a scheduler has room for beyond those of its graphs: it takes some kilobytes for each.
 const MOST_ADDED: usize = 16_384;
@@ -27,6 +31,8 @@ struct Scheduler {
     address: usize,
     /// `None` if its graphs stay as they are.
     passes: Option<(Planner, Box<Passes>)>,
+    /// Whether it has several backends.
+    has_several: bool,
 }
 
 // SAFETY: buffer types are used by any thread, as ggml's own schedulers use them; a scheduler is used by one thread at a time.
@@ -38,7 +44,9 @@ static SCHEDULERS: Lock<Vec<Scheduler>> = Lock::new(Vec::new());
 /// Returns the size with which a scheduler is made for graphs of `graph_size` nodes and leafs, so that it has room for what passes
 /// add.
 pub fn room_for(graph_size: usize) -> usize {
-    let added = if settings().budget.is_some() { graph_size.saturating_mul(2).min(MOST_ADDED) } else { 0 };
+    let settings = settings();
+    let adds = !settings.budget.is_none() || settings.recompute.is_some();
+    let added = if adds { graph_size.saturating_mul(2).min(MOST_ADDED) } else { 0 };
     graph_size.saturating_add(added)
 }
 
@@ -71,7 +79,12 @@ pub unsafe fn prepare(
     let changed = match &mut used.passes {
         Some((planner, passes)) => {
             passes.limit_nodes(most_nodes);
-            if is_reserved {
+            if used.has_several {
+                // SAFETY: live, and not used otherwise, as the caller guarantees.
+                let scheduler = unsafe { LiveScheduler::new(runtime, scheduler) };
+                // SAFETY: as above; the graph is not allocated.
+                unsafe { prepare_for_several(scheduler, planner, passes, graph) }
+            } else if is_reserved {
                 // SAFETY: live, and not used otherwise, as the caller guarantees.
                 unsafe { passes.before_reserving(planner, graph, &mut None, None) }
             } else {
@@ -83,6 +96,41 @@ pub unsafe fn prepare(
     };
     SCHEDULERS.lock().push(used);
     changed
+}
+
+/// Changes a graph of a scheduler with several backends, and assigns its nodes.
+///
+/// # Errors
+/// Those of a pass.
+///
+/// # Safety
+/// The promises of [`prepare`]; the graph is not allocated, nor is another one in the scheduler.
+unsafe fn prepare_for_several(
+    scheduler: LiveScheduler,
+    planner: &mut Planner,
+    passes: &mut Passes,
+    graph: NonNull<ggml_cgraph>,
+) -> Result<(), Refusal> {
+    // SAFETY: live, and used by no other thread, as the caller guarantees.
+    let known = unsafe { backends_of(graph) };
+    let by_program = if known.is_some() {
+        Vec::new()
+    } else {
+        // SAFETY: as above.
+        let Some(mut answer) = (unsafe { scheduler.ask(graph) }) else { return Ok(()) };
+        // SAFETY: as above.
+        unsafe { passes.fit(planner, graph, Some(&mut answer.assignment)) }?;
+        answer.by_program
+    };
+    // SAFETY: as above.
+    match unsafe { backends_of(graph) } {
+        Some(nodes) => {
+            let backends = scheduler.backends();
+            scheduler.assign(nodes.into_iter().map(|(node, at)| (node, backends[at].0)));
+        }
+        None => scheduler.assign(by_program),
+    }
+    Ok(())
 }
 
 /// Gives a graph back as the program has built it, after it was reserved: the program may add nodes to it, or give it to another
@@ -115,44 +163,18 @@ impl Scheduler {
     unsafe fn new(runtime: &'static Runtime, scheduler: NonNull<ggml_backend_sched>, are_compared: bool) -> Self {
         let settings = settings();
         // SAFETY: live, as the caller guarantees.
-        let types = unsafe { buffer_types(runtime, scheduler) };
+        let backends = unsafe { LiveScheduler::new(runtime, scheduler) }.backends();
+        let types: Vec<_> = backends.into_iter().map(|(_, buffer_type)| buffer_type).collect();
         let planner = Planner::new(runtime, &types, &settings);
-        let mut passes = Passes::new(&settings, are_compared);
-        if types.len() != 1 && passes.take().is_some() {
+        let passes = Passes::new(&settings, are_compared);
+        let has_several = types.len() > 1;
+        if has_several && settings.reorder == Switch::On {
             runtime.log_warning(&format!(
-                "{SIGNATURE}LASTUSE_BUDGET and LASTUSE_REORDER have no effect on schedulers with several backends: their graphs stay \
-                 as they are\n"
+                "{SIGNATURE}LASTUSE_REORDER has no effect on schedulers with several backends: the order of their nodes stays as \
+                 it is\n"
             ));
         }
-        Self { address: scheduler.as_ptr().addr(), passes: passes.map(|passes| (planner, passes)) }
+        let passes = passes.filter(|_| !types.is_empty()).map(|passes| (planner, passes));
+        Self { address: scheduler.as_ptr().addr(), passes, has_several }
     }
-}
-
-/// Returns the buffer types of the backends of a scheduler, in the order of the backends; none if this ggml does not tell them.
-///
-/// # Safety
-/// `scheduler` is live and of this ggml.
-unsafe fn buffer_types(runtime: &'static Runtime, scheduler: NonNull<ggml_backend_sched>) -> Vec<BufferType> {
-    let functions = &runtime.functions;
-    let Some((count, backend)) =
-        functions.ggml_backend_sched_get_n_backends.zip(functions.ggml_backend_sched_get_backend)
-    else {
-        return Vec::new();
-    };
-    let scheduler = scheduler.as_ptr();
-    // SAFETY: a live scheduler, as the caller guarantees.
-    let backends = 0..unsafe { count(scheduler) };
-    let of_backend = |at| {
-        // SAFETY: a live scheduler with that backend.
-        let backend = unsafe { backend(scheduler, at) };
-        let found = match functions.ggml_backend_sched_get_buffer_type {
-            // SAFETY: a live scheduler and one of its backends.
-            Some(type_of) => unsafe { type_of(scheduler, backend) },
-            // SAFETY: a live backend.
-            None => unsafe { (functions.ggml_backend_get_default_buffer_type)(backend) },
-        };
-        // SAFETY: a buffer type of this ggml, which outlives its schedulers.
-        NonNull::new(found).map(|found| unsafe { BufferType::new(runtime, found) })
-    };
-    backends.filter_map(of_backend).collect()
 }

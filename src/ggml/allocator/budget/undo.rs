@@ -11,6 +11,7 @@ use crate::ggml::live::tensor_mut::{TensorMut, mark_changed, mark_stays_whole, u
 use crate::placement::Bytes;
 
 use super::additions::AddedRanges;
+use super::assignment::Assignment;
 
 /// Maximum number of remembered graphs; beyond it, the oldest are forgotten.
 const MOST: usize = 1024;
@@ -106,13 +107,20 @@ impl Before {
     }
 
     /// Remembers it for the graph that it has become; `by_ggml` are the bytes that ggml-alloc needs for it, by buffer, where
-    /// they are reported.
+    /// they are reported, and `assignment` the backends of its nodes.
     ///
     /// # Safety
     /// `graph` is live with its tensors and those that it had, and no other thread uses them.
-    pub unsafe fn remember(self, graph: NonNull<ggml_cgraph>, by_ggml: Option<Vec<Bytes>>) {
+    pub unsafe fn remember(
+        self,
+        graph: NonNull<ggml_cgraph>,
+        by_ggml: Option<Vec<Bytes>>,
+        assignment: Option<&Assignment>,
+    ) {
         // SAFETY: live, as the caller guarantees.
-        let tiled: Vec<Address> = unsafe { GraphRef::new(graph) }.nodes.iter().copied().map(Address::of).collect();
+        let nodes = unsafe { GraphRef::new(graph) }.nodes;
+        let tiled: Vec<Address> = nodes.iter().copied().map(Address::of).collect();
+        let backends = assignment.map(|assignment| nodes.iter().map(|&node| assignment.of(node)).collect());
         let changed = self.tensors.into_iter().map(|(tensor, before)| {
             // SAFETY: live, as the caller guarantees.
             let after = Fields::of(unsafe { tensor.tensor() });
@@ -133,7 +141,15 @@ impl Before {
         if known.len() == MOST {
             known.remove(0);
         }
-        known.push(Known { graph: graph.as_ptr().addr(), tiled, replaced, given: self.nodes, changed, by_ggml });
+        known.push(Known {
+            graph: graph.as_ptr().addr(),
+            tiled,
+            replaced,
+            given: self.nodes,
+            changed,
+            by_ggml,
+            backends,
+        });
     }
 }
 
@@ -150,6 +166,8 @@ struct Known {
     changed: Vec<Changed>,
     /// The bytes that ggml-alloc needed for it, by buffer, where they are reported.
     by_ggml: Option<Vec<Bytes>>,
+    /// The backends of its nodes, if its scheduler has several.
+    backends: Option<Vec<Option<usize>>>,
 }
 
 /// Those of the process, the latest last.
@@ -205,12 +223,24 @@ impl Known {
 
 /// Returns the bytes that ggml-alloc needs for the graph that was tiled and has become `live`, by buffer, if they are
 /// known.
-pub fn before_tiling(live: GraphRef<'_>) -> Option<Vec<Bytes>> {
+pub fn before_change(live: GraphRef<'_>) -> Option<Vec<Bytes>> {
     KNOWN.lock().iter().rev().find(|it| it.has_become(live))?.by_ggml.clone()
 }
 
+/// Returns the nodes of a graph that was changed, with the positions of their backends in the scheduler, if it has several.
+///
+/// # Safety
+/// `graph` is live with its tensors for `'g`, and no other thread uses them.
+pub unsafe fn backends_of<'g>(graph: NonNull<ggml_cgraph>) -> Option<Vec<(TensorRef<'g>, usize)>> {
+    // SAFETY: live, as the caller guarantees.
+    let live: GraphRef<'g> = unsafe { GraphRef::new(graph) };
+    let known = KNOWN.lock();
+    let backends = known.iter().rev().find(|it| it.is(graph, live))?.backends.as_ref()?;
+    Some(live.nodes.iter().copied().zip(backends).filter_map(|(node, backend)| Some((node, (*backend)?))).collect())
+}
+
 /// Returns `true` if a graph was tiled that may have to be restored.
-pub fn has_tiled_graphs() -> bool {
+pub fn has_changed_graphs() -> bool {
     !KNOWN.lock().is_empty()
 }
 

@@ -1,0 +1,200 @@
+//! The backends of a live scheduler: which of them compute the nodes of a graph, asked of the scheduler itself.
+
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::ptr::NonNull;
+
+use crate::ggml::allocator::{Assignment, Backend};
+use crate::ggml::bindings::{self, ggml_backend, ggml_backend_sched, ggml_cgraph};
+use crate::ggml::live::buffers::{BufferType, DEVICE_CPU};
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
+use crate::ggml::live::tensor_mut::TensorMut;
+use crate::graph::id_of;
+use crate::placement::Bytes;
+
+/// The functions of a ggml that tells its schedulers' decisions.
+#[derive(Clone, Copy)]
+struct Asked {
+    split: bindings::ggml_backend_sched_split_graph,
+    reset: bindings::ggml_backend_sched_reset,
+    backend_of: bindings::ggml_backend_sched_get_tensor_backend,
+    assign: bindings::ggml_backend_sched_set_tensor_backend,
+}
+
+impl Asked {
+    fn of(runtime: &Runtime) -> Option<Self> {
+        let functions = &runtime.functions;
+        Some(Self {
+            split: functions.ggml_backend_sched_split_graph?,
+            reset: functions.ggml_backend_sched_reset?,
+            backend_of: functions.ggml_backend_sched_get_tensor_backend?,
+            assign: functions.ggml_backend_sched_set_tensor_backend?,
+        })
+    }
+}
+
+/// A live scheduler.
+#[derive(Clone, Copy)]
+pub struct LiveScheduler {
+    runtime: &'static Runtime,
+    scheduler: NonNull<ggml_backend_sched>,
+}
+
+/// What a scheduler would do with a graph.
+pub struct Answer<'g> {
+    /// The backends that compute it.
+    pub assignment: Assignment,
+    /// The tensors that the program itself had assigned, with their backends.
+    pub by_program: Vec<(TensorRef<'g>, *mut ggml_backend)>,
+}
+
+impl LiveScheduler {
+    /// # Safety
+    /// `scheduler` is live and of this ggml, and no other thread uses it as long as the value is used.
+    pub unsafe fn new(runtime: &'static Runtime, scheduler: NonNull<ggml_backend_sched>) -> Self {
+        Self { runtime, scheduler }
+    }
+
+    /// Returns its backends in their order, with the buffer types of what they compute; none if this ggml does not tell them.
+    pub fn backends(self) -> Vec<(*mut ggml_backend, BufferType)> {
+        let functions = &self.runtime.functions;
+        let Some((count, backend)) =
+            functions.ggml_backend_sched_get_n_backends.zip(functions.ggml_backend_sched_get_backend)
+        else {
+            return Vec::new();
+        };
+        let scheduler = self.scheduler.as_ptr();
+        // SAFETY: a live scheduler.
+        let backends = 0..unsafe { count(scheduler) };
+        let of_backend = |at| {
+            // SAFETY: a live scheduler with that backend.
+            let backend = unsafe { backend(scheduler, at) };
+            let found = match functions.ggml_backend_sched_get_buffer_type {
+                // SAFETY: a live scheduler and one of its backends.
+                Some(type_of) => unsafe { type_of(scheduler, backend) },
+                // SAFETY: a live backend.
+                None => unsafe { (functions.ggml_backend_get_default_buffer_type)(backend) },
+            };
+            // SAFETY: a buffer type of this ggml, which outlives its schedulers.
+            NonNull::new(found).map(|found| (backend, unsafe { BufferType::new(self.runtime, found) }))
+        };
+        backends.filter_map(of_backend).collect()
+    }
+
+    /// Has the scheduler split a graph as it would to compute it, and resets it. Nothing of the graph is changed. Returns `None` if
+    /// this ggml has no function for that.
+    ///
+    /// # Safety
+    /// `graph` is live with its tensors for `'g`, is not allocated, has at most as many nodes as the scheduler is made for, and no other
+    /// thread uses it. No graph is allocated in the scheduler.
+    pub unsafe fn ask<'g>(self, graph: NonNull<ggml_cgraph>) -> Option<Answer<'g>> {
+        let asked = Asked::of(self.runtime)?;
+        let backends = self.backends();
+        // SAFETY: live, as the caller guarantees.
+        let live: GraphRef<'g> = unsafe { GraphRef::new(graph) };
+        let listed = || live.leafs.iter().chain(live.nodes).copied();
+        // SAFETY: a live scheduler, and a live tensor.
+        let backend_of =
+            |tensor: TensorRef<'_>| unsafe { (asked.backend_of)(self.scheduler.as_ptr(), tensor.as_ptr()) };
+        let own =
+            listed().map(|tensor| (tensor, backend_of(tensor))).filter(|(_, backend)| !backend.is_null()).collect();
+        let sources: Vec<_> = live.nodes.iter().map(|node| *node.source_slots()).collect();
+        // SAFETY: a live scheduler and a live graph that has room in it.
+        unsafe { (asked.split)(self.scheduler.as_ptr(), graph.as_ptr()) };
+        let mut assignment = Assignment::new(self.described(&backends));
+        let position = |tensor| backends.iter().position(|(backend, _)| *backend == backend_of(tensor));
+        for tensor in listed() {
+            if let Some(at) = position(tensor) {
+                assignment.assign(tensor, at);
+            }
+        }
+        for (copy, at) in self.take_copies(live, &sources, &assignment) {
+            let bytes = self.runtime.nbytes(copy).saturating_mul(self.copies_of_each());
+            let backend = &mut assignment.backends[at];
+            backend.copies = backend.copies.saturating_add(bytes);
+        }
+        // SAFETY: a live scheduler in which no graph is allocated.
+        unsafe { (asked.reset)(self.scheduler.as_ptr()) };
+        Some(Answer { assignment, by_program: own })
+    }
+
+    /// Assigns tensors of a graph that is about to be reserved or allocated.
+    pub fn assign<'g>(self, tensors: impl IntoIterator<Item = (TensorRef<'g>, *mut ggml_backend)>) {
+        let Some(asked) = Asked::of(self.runtime) else { return };
+        for (tensor, backend) in tensors {
+            // SAFETY: a live scheduler with that backend, and a live tensor.
+            unsafe { (asked.assign)(self.scheduler.as_ptr(), tensor.as_ptr(), backend) };
+        }
+    }
+
+    /// Returns what passes need to know of these backends.
+    fn described(self, backends: &[(*mut ggml_backend, BufferType)]) -> Vec<Backend> {
+        let mut types: Vec<BufferType> = Vec::new();
+        let describe = |&(backend, buffer_type): &(*mut ggml_backend, BufferType)| {
+            let known = types.iter().position(|known| *known == buffer_type);
+            let buffer = known.unwrap_or_else(|| {
+                types.push(buffer_type);
+                types.len() - 1
+            });
+            let (name, computes_tiles) = (self.name(backend), self.is_cpu(backend));
+            Backend { name, buffer: id_of(buffer), computes_tiles, copies: 0 }
+        };
+        backends.iter().map(describe).collect()
+    }
+
+    /// Returns the name of a backend that ggml's messages use.
+    fn name(self, backend: *mut ggml_backend) -> String {
+        let name = self.runtime.functions.ggml_backend_name;
+        // SAFETY: a live backend.
+        let name = name.map_or(std::ptr::null(), |name| unsafe { name(backend) });
+        if name.is_null() {
+            return String::new();
+        }
+        // SAFETY: names end in NUL, and live as long as their backend.
+        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+    }
+
+    /// Returns `true` for ggml's CPU backend, which is the only one of a device of that kind: BLAS is an accelerator.
+    fn is_cpu(self, backend: *mut ggml_backend) -> bool {
+        let functions = &self.runtime.functions;
+        let Some((device, kind)) = functions.ggml_backend_get_device.zip(functions.ggml_backend_dev_type) else {
+            return false;
+        };
+        // SAFETY: a live backend.
+        let device = unsafe { device(backend) };
+        // SAFETY: a device of this ggml.
+        !device.is_null() && unsafe { kind(device) } == DEVICE_CPU
+    }
+
+    /// Gives the nodes of a graph that was split their own sources again. Returns the copies that took their places, each once, with
+    /// the positions of their backends.
+    fn take_copies<'g>(
+        self,
+        live: GraphRef<'g>,
+        sources: &[[Option<TensorRef<'g>>; MAX_SOURCES]],
+        assignment: &Assignment,
+    ) -> Vec<(TensorRef<'g>, usize)> {
+        let (mut copies, mut seen) = (Vec::new(), HashSet::new());
+        for (&node, own) in live.nodes.iter().zip(sources) {
+            for (slot, source) in own.iter().enumerate() {
+                let (Some(own), Some(copy)) = (source, node.source(slot)) else { continue };
+                if copy != *own {
+                    if seen.insert(copy.address()) {
+                        copies.extend(assignment.of(node).map(|at| (copy, at)));
+                    }
+                    // SAFETY: no reference into the tensor is held.
+                    unsafe { TensorMut::new(node) }.set_source(slot, *own);
+                }
+            }
+        }
+        copies
+    }
+
+    /// Returns how many copies the scheduler makes of each input, for runs that overlap.
+    fn copies_of_each(self) -> Bytes {
+        let count = self.runtime.functions.ggml_backend_sched_get_n_copies;
+        // SAFETY: a live scheduler.
+        count.map_or(1, |count| Bytes::try_from(unsafe { count(self.scheduler.as_ptr()) }).unwrap_or(1))
+    }
+}
