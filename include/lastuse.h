@@ -29,6 +29,7 @@
 //   results that survive later graphs                       docs/dedicated.md       docs/examples/dedicated.c
 //   a training graph that fits a budget                     docs/recomputation.md   docs/examples/recomputation.c
 //   tiling, to fit a budget                                 docs/tiling.md          docs/examples/tiling.c
+//   graphs of schedulers                                    docs/api.md             docs/examples/schedulers.c
 //   a graph computed in steps                               docs/steps.md           docs/examples/steps.c
 //   memory that allocators share                            docs/arena.md           docs/examples/arena.c
 //   weights and caches on devices, within budgets           docs/offload.md         docs/examples/offload.c
@@ -743,14 +744,35 @@ bool lastuse_graph_tile(struct ggml_context *ctx,
                         const struct lastuse_tiling_params *params,
                         struct lastuse_tiling_report *report);
 
+// Returns the allocator of a scheduler, for all functions that take one, such as lastuse_gallocr_report, lastuse_gallocr_set and
+// lastuse_gallocr_trim. Its buffer ids are the positions of the backends in sched. It is freed with sched. Returns NULL if lastuse has
+// not created it.
+struct ggml_gallocr *lastuse_sched_allocator(struct ggml_backend_sched *sched);
+
+// Measures a graph as sched would reserve it, copies between backends included: sizes, and lower_bounds unless it is NULL, get the
+// bytes for each of its backends, 0 for a buffer type that an earlier one has. Allocates nothing. Call it before the graph is
+// allocated, for the graph as it is: after lastuse_sched_prepare for what budgets make of it. As ggml_backend_sched_reserve does, it
+// resets sched. Returns false if the graph cannot be planned, or lastuse has not created the allocator of sched.
+bool lastuse_sched_measure(struct ggml_backend_sched *sched,
+                           struct ggml_cgraph *graph,
+                           size_t *sizes,
+                           size_t *lower_bounds);
+
+// Returns a text that explains why a graph needs the memory that it needs, as lastuse_gallocr_explain, with the copies that sched makes
+// between backends. The rules of lastuse_sched_measure apply. The caller frees the string with lastuse_string_free. Returns NULL if the
+// graph cannot be planned, or lastuse has not created the allocator of sched.
+char *lastuse_sched_explain(struct ggml_backend_sched *sched,
+                            struct ggml_cgraph *graph);
+
 // Returns the graph_size to make a scheduler with (ggml_backend_sched_new), so that it has room for the nodes that
 // lastuse_sched_prepare adds to graphs of graph_size nodes and leafs: graph_size itself if nothing asks for that.
 size_t lastuse_sched_room(size_t graph_size);
 
-// Changes a graph as LASTUSE_REORDER and LASTUSE_BUDGET say. Call it before sched reserves (reserves: true), allocates or computes the
-// graph, each time; room is the graph_size that sched was made with. Has no effect on a graph that is allocated, or that was changed
-// before, and on schedulers with several backends. Returns false if the graph must not be computed. The guard that lastuse run
-// preloads calls it for programs that know nothing of lastuse. docs/tiling.md has what a program may rely on.
+// Changes a graph as LASTUSE_REORDER, LASTUSE_BUDGET and LASTUSE_RECOMPUTE say, and assigns its nodes to the backends that would have
+// computed it. Call it before sched reserves (reserves: true) or allocates the graph, each time, while no graph is allocated in sched;
+// room is the graph_size that sched was made with. Has no effect on a graph that is allocated, or that was changed before. Returns
+// false if the graph must not be computed. The guard that lastuse run preloads calls it for programs that know nothing of lastuse.
+// docs/tiling.md has what a program may rely on.
 bool lastuse_sched_prepare(struct ggml_backend_sched *sched,
                            struct ggml_cgraph *graph,
                            size_t room,

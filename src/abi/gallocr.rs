@@ -12,6 +12,7 @@ use crate::placement::Bytes;
 
 use super::arguments::{BufferIds, checked_buffer_id};
 use super::call::{Call, abort_on_violation, made_by_lastuse, set_last_error, size, total};
+use super::question;
 
 /// What a `ggml_gallocr_t` points to.
 pub(super) enum GraphAllocator<'g> {
@@ -90,6 +91,10 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
             let graph = call.required("graph", graph);
             // SAFETY: a live graph, with NULL or an id for each node and each leaf: see "# Safety".
             let ids = unsafe { ids_of_graph(call, allocator, graph, node_buffer_ids, leaf_buffer_ids) };
+            // SAFETY: live, and used by no other thread: see "# Safety".
+            if unsafe { question::answer(allocator, graph, &ids) } {
+                return true;
+            }
             if node_buffer_ids.is_null() {
                 allocator.note_direct_use();
             }
@@ -182,6 +187,7 @@ pub unsafe extern "C" fn ggml_gallocr_get_buffer_size(galloc: *mut ggml_gallocr,
         // SAFETY: ggml's function takes what the caller passes.
         GraphAllocator::Original(_, original) => unsafe { (original.gallocr_get_buffer_size)(galloc, buffer_id) },
         GraphAllocator::Lastuse(allocator) => {
+            question::answer_allocator(call.required("galloc", galloc));
             size(allocator.buffer_size(checked_buffer_id(call, allocator, buffer_id)))
         }
     })
@@ -212,8 +218,9 @@ unsafe fn ids_of_graph(
 ) -> BufferIds {
     // SAFETY: live: see "# Safety".
     let graph = unsafe { GraphRef::new(graph) };
-    // The program may pass as many as it has built nodes; all have one buffer.
-    let nodes = if allocator.has_tiled(graph) { std::ptr::null() } else { nodes };
+    // A program may pass as many as it has built nodes, of which all have one buffer; a scheduler passes those of all nodes.
+    let has_own = allocator.buffer_count() == 1 && allocator.has_changed(graph);
+    let nodes = if has_own { std::ptr::null() } else { nodes };
     // SAFETY: NULL, or an id for each node and each leaf: see "# Safety".
     unsafe { BufferIds::read_for(call, allocator, graph, nodes, leafs) }
 }

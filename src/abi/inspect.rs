@@ -74,7 +74,7 @@ pub unsafe extern "C" fn lastuse_gallocr_explain(galloc: *mut ggml_gallocr, grap
         // SAFETY: NULL, or live and of this thread: see "# Safety".
         let allocator = unsafe { call.allocator(galloc) }?;
         // SAFETY: a live graph of this thread: see "# Safety".
-        let explained = call.done(allocator.explain(unsafe { GraphRef::new(graph) }))?;
+        let explained = call.done(allocator.explain(unsafe { GraphRef::new(graph) }, None, None))?;
         Ok(c_string(&explanation_text(&explained, DEFAULT_TOP)))
     })
 }
@@ -240,7 +240,7 @@ unsafe fn measure_one(target: &Target, measured: &MeasuredGraph) -> Result<Vec<N
 ///
 /// # Safety
 /// `sizes` has room for everything that was measured, and so has `lower_bounds` unless it is NULL.
-unsafe fn write_needs(needs: &[Need], sizes: *mut usize, lower_bounds: *mut usize) {
+pub(super) unsafe fn write_needs(needs: &[Need], sizes: *mut usize, lower_bounds: *mut usize) {
     for (at, need) in needs.iter().enumerate() {
         // SAFETY: there is room: see "# Safety".
         unsafe { sizes.wrapping_add(at).write(size(need.size)) };

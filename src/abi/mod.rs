@@ -11,6 +11,7 @@ mod c_types;
 mod call;
 mod arguments;
 mod handle;
+mod question;
 
 // ggml-alloc.h.
 mod tensors_in_buffers;

@@ -63,6 +63,11 @@ static ggml_backend_buffer_type_t a_full_type(void) {
     return dummy_buft_type(&dummy);
 }
 
+static ggml_backend_sched_t a_scheduler(void) {
+    ggml_backend_t cpu = new_cpu(1);
+    return ggml_backend_sched_new(&cpu, NULL, 1, 64, false, false);
+}
+
 static bool stops(void * user_data) {
     (void) user_data;
     return true;
@@ -292,6 +297,15 @@ FAILING(lastuse_offload_solve) {
 }
 
 // The reason names the setting, and what is expected.
+FAILING(lastuse_sched_explain) {
+    FAILS_WITH_NULL(lastuse_sched_explain, a_scheduler(), a_huge_graph());
+}
+
+FAILING(lastuse_sched_measure) {
+    size_t size = 0;
+    FAILS_WITH_FALSE(lastuse_sched_measure, a_scheduler(), a_huge_graph(), &size, NULL);
+}
+
 static void set_fails(const char * name, const char * value, const char * expected) {
     FAILS_WITH_FALSE(lastuse_set, name, value);
     CHECK(strstr(lastuse_last_error(), name) != NULL && strstr(lastuse_last_error(), expected) != NULL,
@@ -464,6 +478,7 @@ CASE(functions_of_a_process_without_lastuse_fail) {
     FAILS_WITH_FALSE(lastuse_gallocr_report, galloc, 0, &sizes);
     FAILS_WITH_FALSE(lastuse_gallocr_set, galloc, "effort", "1");
     FAILS_WITH_FALSE(lastuse_gallocr_trim, galloc);
+    FAILS_WITH_NULL(lastuse_sched_allocator, a_scheduler());
     FAILS_WITH_NULL(lastuse_arena_new, ggml_backend_cpu_buffer_type());
     FAILS_WITH_FALSE(lastuse_set, "effort", "1");
     FAILS_WITH_FALSE(ggml_gallocr_reserve, ggml_gallocr_new(a_full_type()), a_graph());

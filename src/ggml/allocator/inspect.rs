@@ -63,6 +63,26 @@ impl Allocator {
         }
     }
 
+    /// Returns by id what `graph` needs, as [`Allocator::measure`].
+    ///
+    /// # Errors
+    /// [`NotMeasured`] if a reservation of the graph would be refused however much memory is free.
+    ///
+    /// # Safety
+    /// `graph` is live with its tensors, and no other thread uses them.
+    pub unsafe fn measure_checked(
+        &mut self,
+        graph: NonNull<ggml_cgraph>,
+        node_ids: Option<&[usize]>,
+        leaf_ids: Option<&[usize]>,
+    ) -> Result<Vec<Need>, NotMeasured> {
+        // SAFETY: live, and used by no other thread: see "# Safety".
+        self.expect_acceptable(unsafe { GraphRef::new(graph) }, node_ids, leaf_ids)?;
+        // SAFETY: as above.
+        unsafe { self.measure(graph, node_ids, leaf_ids) }?;
+        Ok((0..self.buffer_count()).map(|id| self.need(id)).collect())
+    }
+
     fn measure_in_order(
         &mut self,
         graph: GraphRef<'_>,
@@ -112,9 +132,14 @@ impl Allocator {
     ///
     /// # Errors
     /// [`NotMeasured`] if a reservation of the graph would be refused however much memory is free.
-    pub fn explain(&self, graph: GraphRef<'_>) -> Result<Explanation, NotMeasured> {
-        self.expect_acceptable(graph, None, None)?;
-        let mut snapshot = self.snapshot(graph, None, None);
+    pub fn explain(
+        &self,
+        graph: GraphRef<'_>,
+        node_ids: Option<&[usize]>,
+        leaf_ids: Option<&[usize]>,
+    ) -> Result<Explanation, NotMeasured> {
+        self.expect_acceptable(graph, node_ids, leaf_ids)?;
+        let mut snapshot = self.snapshot(graph, node_ids, leaf_ids);
         // The caller knows which graph it is.
         snapshot.label.clear();
         let plan = snapshot.plan_as_recorded().map_err(|PlanError::TooLarge { buffer, bytes }| {
@@ -202,10 +227,7 @@ pub unsafe fn measure(
         allocator.note_direct_use();
     }
     // SAFETY: a live graph that no other thread uses, as the caller guarantees.
-    allocator.expect_acceptable(unsafe { GraphRef::new(graph) }, node_ids, leaf_ids)?;
-    // SAFETY: a live graph that no other thread uses, as the caller guarantees.
-    unsafe { allocator.measure(graph, node_ids, leaf_ids) }?;
-    Ok((0..types.len()).map(|id| allocator.need(id)).collect())
+    unsafe { allocator.measure_checked(graph, node_ids, leaf_ids) }
 }
 
 /// # Safety

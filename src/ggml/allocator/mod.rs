@@ -328,7 +328,7 @@ impl Allocator {
     }
 
     /// Returns `true` if tensors were added to the graph to keep a budget.
-    pub fn has_tiled(&self, graph: GraphRef<'_>) -> bool {
+    pub fn has_changed(&self, graph: GraphRef<'_>) -> bool {
         self.passes.as_ref().is_some_and(|passes| passes.has_changed(graph))
     }
 

@@ -146,6 +146,32 @@ pub unsafe fn restore(graph: NonNull<ggml_cgraph>) {
     }
 }
 
+/// Has a scheduler ask its allocator for the bytes of its first buffer, if this ggml has a function for that.
+///
+/// # Safety
+/// `scheduler` is live and of this ggml, and no other thread uses it.
+pub unsafe fn call_allocator(runtime: &'static Runtime, scheduler: NonNull<ggml_backend_sched>) {
+    // SAFETY: live, as the caller guarantees.
+    let backends = unsafe { LiveScheduler::new(runtime, scheduler) }.backends();
+    let function = runtime.functions.ggml_backend_sched_get_buffer_size;
+    if let Some((function, (backend, _))) = function.zip(backends.first()) {
+        // SAFETY: a live scheduler and one of its backends.
+        unsafe { function(scheduler.as_ptr(), *backend) };
+    }
+}
+
+/// Has a scheduler reserve a graph, if this ggml has a function for that.
+///
+/// # Safety
+/// `scheduler` and `graph` with its tensors are live and of this ggml, and no other thread uses them; no graph is allocated in the
+/// scheduler.
+pub unsafe fn reserve(runtime: &'static Runtime, scheduler: NonNull<ggml_backend_sched>, graph: NonNull<ggml_cgraph>) {
+    if let Some(function) = runtime.functions.ggml_backend_sched_reserve {
+        // SAFETY: live, as the caller guarantees.
+        unsafe { function(scheduler.as_ptr(), graph.as_ptr()) };
+    }
+}
+
 /// Forgets a scheduler that is being freed.
 pub fn forget(scheduler: NonNull<ggml_backend_sched>) {
     drop(take(scheduler));
