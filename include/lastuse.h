@@ -26,6 +26,8 @@
 //   sizes, lower bounds, why a graph needs its memory       docs/api.md             docs/examples/sizes.c
 //   contexts that need no size                              docs/contexts.md        docs/examples/contexts.c
 //   order as a part of the graph, results without copies    docs/copies.md          docs/examples/copies.c
+//   a better order of the nodes                             docs/planning.md        docs/examples/copies.c
+//   memory that the latest graph does not need              docs/on-demand.md       docs/examples/settings.c
 //   results that survive later graphs                       docs/dedicated.md       docs/examples/dedicated.c
 //   a training graph that fits a budget                     docs/recomputation.md   docs/examples/recomputation.c
 //   tiling, to fit a budget                                 docs/tiling.md          docs/examples/tiling.c
