@@ -1,7 +1,7 @@
 //! A defect of a file.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 /// Why a file cannot be read, and where that is not obvious, what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,14 @@ pub struct Unreadable {
 impl Unreadable {
     pub(crate) fn new(path: &Path, reason: impl Into<String>) -> Self {
         Self { path: path.to_owned(), reason: reason.into() }
+    }
+
+    /// A file that cannot be opened or read.
+    pub(crate) fn of_io(path: &Path, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::new(path, "no such file"),
+            _ => Self::new(path, error.to_string()),
+        }
     }
 }
 

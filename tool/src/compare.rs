@@ -63,9 +63,13 @@ fn compare(arguments: &Arguments) -> Result<(), NotStarted> {
     } else {
         let rows = CompareRow::of(&ggml, &lastuse);
         format!(
-            "{}: {} runs each, medians; ratios are lastuse / ggml-alloc (lower is better)\n{}",
+            "{}: {}; ratios are lastuse / ggml-alloc (lower is better)\n{}",
             launcher.name(),
-            arguments.runs,
+            if arguments.runs == 1 {
+                "1 run each".to_owned()
+            } else {
+                format!("{} runs each, medians", arguments.runs)
+            },
             titled(&compare_table(&rows))
         )
     };

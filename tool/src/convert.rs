@@ -69,7 +69,7 @@ enum Kind {
 
 /// Converts the file.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let kind = arguments.kind().map_err(Failure::usage)?;
+    let kind = arguments.kind().and_then(|kind| arguments.check(kind).map(|()| kind)).map_err(Failure::usage)?;
     let progress = Progress::start(&arguments.file);
     let bytes = converted(arguments, kind, &progress);
     let bytes = bytes.map_err(|message| format!("{}: {message}", arguments.file.display()))?;
@@ -83,10 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// Returns the bytes of the output, uncompressed.
 fn converted(arguments: &Arguments, kind: Option<Kind>, progress: &Progress) -> Result<Vec<u8>, String> {
     match Input::read(&arguments.file)? {
-        Input::Graph(snapshot) if arguments.rewrites() => rewritten(snapshot, arguments, kind, progress),
-        Input::Graph(_) if kind == Some(Kind::Graph) && (arguments.buffer.is_some() || arguments.rules.is_some()) => {
-            Err("--buffer and --rules are for the live ranges of a graph: name the output *.csv".to_owned())
-        }
+        Input::Graph(snapshot) if arguments.rewrites() => rewritten(snapshot, arguments, progress),
         Input::Graph(snapshot) if kind == Some(Kind::Graph) => Ok(snapshot.text().into_bytes()),
         Input::Graph(snapshot) => {
             progress.set("planning");
@@ -104,17 +101,7 @@ fn converted(arguments: &Arguments, kind: Option<Kind>, progress: &Progress) -> 
     }
 }
 
-fn rewritten(
-    mut snapshot: Snapshot,
-    arguments: &Arguments,
-    kind: Option<Kind>,
-    progress: &Progress,
-) -> Result<Vec<u8>, String> {
-    if kind == Some(Kind::Problem) {
-        let option = if arguments.tiling.is_set() { "--tile" } else { "--recompute" };
-        let how = "name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
-        return Err(format!("{option} writes a graph: {how}"));
-    }
+fn rewritten(mut snapshot: Snapshot, arguments: &Arguments, progress: &Progress) -> Result<Vec<u8>, String> {
     let buffers = buffers(&snapshot, arguments.rules.as_ref());
     arguments.recompute.apply(&mut snapshot, &buffers, progress)?;
     arguments.tiling.apply(&mut snapshot, &buffers, progress)?;
@@ -144,6 +131,21 @@ impl Arguments {
         let endings =
             [(".csv", Kind::Problem), (".csv.gz", Kind::Problem), (".jsonl", Kind::Graph), (".jsonl.gz", Kind::Graph)];
         if is_stream(&self.output) { Ok(None) } else { by_ending(&self.output, &endings).map(Some) }
+    }
+
+    /// Refuses options that the output cannot have, whatever the file is.
+    fn check(&self, kind: Option<Kind>) -> Result<(), String> {
+        match kind {
+            Some(Kind::Problem) if self.rewrites() => {
+                let option = if self.tiling.is_set() { "--tile" } else { "--recompute" };
+                let how = "name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
+                Err(format!("{option} writes a graph: {how}"))
+            }
+            Some(Kind::Graph) if !self.rewrites() && (self.buffer.is_some() || self.rules.is_some()) => {
+                Err("--buffer and --rules are for the live ranges of a graph: name the output *.csv".to_owned())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns `true` if the output is another graph.

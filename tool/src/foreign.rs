@@ -101,11 +101,15 @@ fn is_safetensors(bytes: &[u8]) -> bool {
     (2..=100_000_000).contains(&u64::from_le_bytes(*length)) && rest.starts_with(b"{\"")
 }
 
-/// Describes why a file cannot be read: the error of the system, and the folder at fault, if it is one.
+/// Describes why a file cannot be read: the error, and the folder at fault, if it is one.
 pub fn unreadable(file: &Path, error: &io::Error) -> String {
+    let why = match error.kind() {
+        ErrorKind::NotFound => "no such file".to_owned(),
+        _ => error.to_string(),
+    };
     match faulty_folder(file) {
-        Some(fault) => format!("{error}: {fault}"),
-        None => error.to_string(),
+        Some(fault) => format!("{why}: {fault}"),
+        None => why,
     }
 }
 
@@ -118,6 +122,7 @@ pub fn unwritable(file: &Path, error: &io::Error) -> String {
         ErrorKind::PermissionDenied if file.exists() => "no permission to write to this file".to_owned(),
         ErrorKind::PermissionDenied => format!("no permission to create files in {}", parent(file).display()),
         ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        ErrorKind::AlreadyExists => "it is a file, not a folder".to_owned(),
         _ => error.to_string(),
     }
 }

@@ -54,7 +54,7 @@ use clap::{ArgAction, Parser, Subcommand};
   lastuse compare ./llama-completion -m model.gguf ... compared with ggml-alloc
   lastuse plan graphs                                  a table of their bytes
   lastuse offload graphs --device Vulkan0=2GiB         what fits on a GPU
-  lastuse reach ./llama-cli                            if run has an effect
+  lastuse reach ./llama-cli                            whether run has an effect
   lastuse enable ollama                                a systemd service
 
 \"lastuse COMMAND --help\" documents a command."

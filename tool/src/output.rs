@@ -52,6 +52,11 @@ pub fn titled(table: &str) -> String {
     }
 }
 
+/// Returns a number of things: "1 graph", "2 graphs".
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Prints a message that tells of no error to the standard error.
 pub fn print_notice(message: &str) {
     let _ = writeln!(io::stderr(), "lastuse: {message}");

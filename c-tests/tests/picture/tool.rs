@@ -56,12 +56,12 @@ fn output_that_cannot_be_written_is_said_before_the_graphs_are_read() {
 fn graph_that_is_wrong_keeps_no_other_from_being_drawn() {
     let (graph, path) = (captured("whisper-base-conv"), scratch("some.svg"));
     let _ = fs::remove_file(&path);
-    assert_refused(&["no such graph.jsonl", "-o", &path], 1, "no such graph.jsonl: No such file");
+    assert_refused(&["no such graph.jsonl", "-o", &path], 1, "no such graph.jsonl: no such file");
     assert!(!Path::new(&path).exists(), "an empty picture was left behind");
-    assert_refused(&["no such graph.jsonl", &graph, "-o", &path], 1, "no such graph.jsonl: No such file");
+    assert_refused(&["no such graph.jsonl", &graph, "-o", &path], 1, "no such graph.jsonl: no such file");
     let picture = read(&path);
     assert!(picture.contains("lastuse") && picture.ends_with("</svg>\n"));
-    assert_refused(&["no such graph.jsonl", "-o", &path], 1, "no such graph.jsonl: No such file");
+    assert_refused(&["no such graph.jsonl", "-o", &path], 1, "no such graph.jsonl: no such file");
     assert!(read(&path) == picture, "the picture that was there is gone");
 }
 

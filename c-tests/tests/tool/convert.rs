@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use crate::support;
-use crate::support::tool::stderr;
+use crate::support::tool::{assert_fails_with, stderr};
 use lastuse_vendor::target_folder;
 use serde_json::Value;
 
@@ -91,7 +91,7 @@ fn what_cannot_be_converted_is_named() {
             vec!["convert", "--buffer", "0", &problem, "-o", "-"],
             "--buffer, --rules, --recompute and --tile are for graphs",
         ),
-        (vec!["convert", "/nonexistent", "-o", "-"], "/nonexistent: No such file"),
+        (vec!["convert", "/nonexistent", "-o", "-"], "/nonexistent: no such file"),
         (vec!["convert", &problem, "-o", "/nonexistent/x.jsonl"], "/nonexistent/x.jsonl: cannot be written"),
     ] {
         let output = tool(&arguments);
@@ -143,9 +143,9 @@ fn recomputed_graphs_are_planned_and_checked_as_any_other() {
 fn recomputation_is_from_graph_to_graph() {
     let (csv, problem) = (file("recompute", "graph.csv"), file("recompute", "p.csv"));
     let output = tool(&["convert", "--recompute", "50%", &training(), "-o", &csv]);
-    let message = "--recompute writes a graph: name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(stderr(&output), format!("lastuse: error: {}: {message}\n", training()));
+    let message =
+        "--recompute writes a graph: name the output *.jsonl or *.jsonl.gz, and convert that to CSV; see --help";
+    assert_fails_with(2, &output, message);
     fs::write(&problem, "id,lower,upper,size\nb,2,5,30\n").expect("it can be written");
     let output = tool(&["convert", "--recompute", "50%", &problem, "-o", "-"]);
     let message = "--buffer, --rules, --recompute and --tile are for graphs, but this is a placement problem";
@@ -179,9 +179,8 @@ fn cut_graphs_are_planned_and_checked_as_any_other() {
 fn cutting_is_from_graph_to_graph_within_what_can_be_met() {
     let csv = file("split", "graph.csv");
     let output = tool(&["convert", "--tile", "22%", &unet(), "-o", &csv]);
-    let message = "--tile writes a graph: name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(stderr(&output), format!("lastuse: error: {}: {message}\n", unet()));
+    let message = "--tile writes a graph: name the output *.jsonl or *.jsonl.gz, and convert that to CSV; see --help";
+    assert_fails_with(2, &output, message);
     let output = tool(&["convert", "--tile", "1M", &unet(), "-o", "-"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("the smallest needs "), "{}", stderr(&output));

@@ -174,7 +174,7 @@ fn wrong_usage_is_named() {
         (&["--device", "gpu=1.GiB"], 2, "is not a size"),
         (&["--device", "gpu=5QB"], 2, "is not a size"),
         (&["--device", "gpu=18446744073709551616"], 2, "is not a size"),
-        (&["--device", "gpu=1G,reserve=2G"], 1, "is below the reserve"),
+        (&["--device", "gpu=1G,reserve=2G"], 2, "is below the reserve"),
         (&["--device", "cpu=1G"], 2, "no device besides"),
         (&["--device", "gpu=1G", "--device", "gpu=2G"], 2, "is given twice"),
     ];
@@ -219,7 +219,7 @@ fn tensors_of_the_model_that_no_graph_reads_are_counted() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("\"blk.0.attn_q.weight\" has 67108864 bytes in \"the graphs\" and 4096 in"));
     let output = place(DENSE, &["--device", "gpu=3G", "--model", "graphs/missing.gguf"]);
-    assert!(output.status.code() == Some(1) && stderr(&output).contains("missing.gguf: No such file"));
+    assert!(output.status.code() == Some(1) && stderr(&output).contains("missing.gguf: no such file"));
 }
 
 /// Writes the hotness of 8 layers: layer 3 is the hottest.

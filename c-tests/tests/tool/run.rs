@@ -302,6 +302,8 @@ fn compare_gives_medians_and_ratios() {
     assert!(lines[0].ends_with(": 2 runs each, medians; ratios are lastuse / ggml-alloc (lower is better)"), "{table}");
     assert!(lines[2].starts_with("compute buffers, bytes"), "{table}");
     assert_eq!(lines.len(), 5, "{table}");
+    let single = run(&before_model(&["compare", "--runs", "1"], &[]));
+    assert!(stdout(&single).contains(": 1 run each; ratios are "), "{}", stdout(&single));
 
     let output = run(&before_model(&["compare", "--runs", "2", "--json"], &[]));
     let all: Value = serde_json::from_str(&stdout(&output)).expect("JSON");

@@ -92,7 +92,7 @@ fn a_drop_in_is_shown_written_verified_and_removed() {
     assert!(succeeded(&shown).contains("    Environment=\"LASTUSE_ARENA=shared\"\n"), "{}", stdout(&shown));
     assert!(!root.path(DROP_IN).exists());
     let unasked = root.lastuse(&options);
-    assert!(stderr(&unasked).contains("--yes"), "{}", stderr(&unasked));
+    assert_fails(&unasked, "nothing was done: confirmation needs a terminal: use --yes");
     assert!(!root.path(DROP_IN).exists());
 
     succeeded(&root.lastuse(&[&options[..1], &["--yes"], &options[1..]].concat()));
@@ -131,6 +131,30 @@ fn guard_is_preloaded_where_a_setting_needs_it() {
     }
     let shown = root.lastuse(&["enable", "--dry-run", "--effort", "5", "ollama"]);
     assert!(!succeeded(&shown).contains("liblastuse_guard"), "{}", stdout(&shown));
+}
+
+/// Without an installed library, one command installs all that the settings need.
+#[test]
+fn what_is_missing_is_installed_at_once() {
+    let root = Root::with_ollama("missing");
+    fs::remove_file(root.path(&LIBRARY[1..])).expect("it is there");
+    let told = |options: &[&str]| {
+        let output = root.lastuse(&[&["enable", "--yes"], options, &["ollama"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let text = stderr(&output).trim_end().to_owned();
+        let (_, command) = text.split_once("; this installs it: ").unwrap_or_else(|| panic!("{text}"));
+        command.strip_prefix("sudo ").unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    let to = root.path(&LIBRARY[1..]);
+    let alone = told(&[]);
+    assert!(alone.ends_with(&format!("/liblastuse.so {}", to.display())), "{alone}");
+    let both = told(&["--budget", "1GiB"]);
+    assert!(both.ends_with("/liblastuse_guard.so") && both.contains("/liblastuse.so "), "{both}");
+    let installed = Command::new("sh").args(["-c", &both]).status().expect("a shell");
+    assert!(installed.success() && to.exists(), "{both}");
+    let line = "LD_PRELOAD=/usr/local/lib/liblastuse.so:/usr/local/lib/liblastuse_guard.so\"\n";
+    let shown = root.lastuse(&["enable", "--dry-run", "--budget", "1GiB", "ollama"]);
+    assert!(succeeded(&shown).contains(line), "{}", stdout(&shown));
 }
 
 /// docs/production.md shows what is printed.
@@ -201,7 +225,7 @@ fn what_stands_against_it_is_named() {
     let root = Root::with_ollama("refused");
     let fails = |arguments: &[&str], why: &str| {
         let output = root.lastuse(arguments);
-        let is_usage = arguments.iter().any(|argument| ["--rules", "--set"].contains(argument));
+        let is_usage = arguments.iter().any(|argument| ["--rules", "--set", "ollama.timer", "a b"].contains(argument));
         let code = if is_usage { 2 } else { 1 };
         assert!(
             output.status.code() == Some(code) && stderr(&output).contains(why),
@@ -211,15 +235,13 @@ fn what_stands_against_it_is_named() {
     };
     fails(&["enable", "--yes", "olama"], "there is no olama.service; looked in ");
     fails(&["enable", "--yes", "ollama.timer"], "name the service, such as ollama.service");
+    fails(&["enable", "--yes", "a b"], "invalid value 'a b' for '<UNIT>': not the name of a unit");
     fails(&["enable", "--yes", "--rules", "no-such", "ollama"], "--rules: ");
     fails(
         &["enable", "--yes", "--rules", "ggml", "--set", "LASTUSE_RULES=all", "ollama"],
         "LASTUSE_RULES is given twice",
     );
-    fails(
-        &["enable", "--yes", "--library", "/opt/none.so", "ollama"],
-        "/opt/none.so cannot be used: there is no such file",
-    );
+    fails(&["enable", "--yes", "--library", "/opt/none.so", "ollama"], "/opt/none.so cannot be used: no such file");
     root.add("opt/other.so", b"\x7fELF");
     fails(&["enable", "--yes", "--library", "/opt/other.so", "ollama"], "it is not the library of lastuse");
     for (setting, why) in [
@@ -233,7 +255,7 @@ fn what_stands_against_it_is_named() {
     }
     fails(
         &["enable", "--yes", "--budget", "1GiB", "ollama"],
-        "LASTUSE_BUDGET needs liblastuse_guard.so beside the library",
+        "LASTUSE_BUDGET needs liblastuse_guard.so beside the library; this installs it: sudo install -Dm644 /",
     );
     fails(&["disable", "--yes", "ollama"], "ollama.service is not enabled");
 
@@ -255,7 +277,7 @@ fn what_stands_against_it_is_named() {
     fs::remove_file(root.path("etc/systemd/system/ollama.service.d/own.conf")).expect("it is there");
     fs::set_permissions(root.path("usr/local"), Permissions::from_mode(0o700)).expect("its owner");
     fails(&["enable", "--yes", "--library", LIBRARY, "ollama"], "not all users may read /usr/local");
-    fails(&["enable", "--yes", "ollama"], "this installs it: install -Dm644 ");
+    fails(&["enable", "--yes", "ollama"], "this installs it: sudo install -Dm644 ");
 }
 
 #[test]

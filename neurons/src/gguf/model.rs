@@ -54,11 +54,10 @@ struct Part {
 
 impl Part {
     fn read(file: &Path) -> Result<Self, Unreadable> {
-        let unreadable = |reason: String| Unreadable::new(file, reason);
-        let opened = File::open(file).map_err(|error| unreadable(error.to_string()))?;
-        let length = opened.metadata().map_err(|error| unreadable(error.to_string()))?.len();
+        let opened = File::open(file).map_err(|error| Unreadable::of_io(file, &error))?;
+        let length = opened.metadata().map_err(|error| Unreadable::of_io(file, &error))?.len();
         let header = GgufHeader::read(BufReader::new(opened), length, &[*b"GGUF"]);
-        let header = header.map_err(|malformed| unreadable(malformed.to_string()))?;
+        let header = header.map_err(|malformed| Unreadable::new(file, malformed.to_string()))?;
         Ok(Self { file: file.to_owned(), length, header })
     }
 
@@ -169,7 +168,7 @@ mod tests {
         write(&file(3), &keys(2), &[]);
         assert!(reason(&file(1)).contains("m-00003-of-00003.gguf: the keys split.no"));
         std::fs::remove_file(file(3)).expect("removed");
-        assert!(reason(&file(2)).contains("m-00003-of-00003.gguf: No such file"));
+        assert!(reason(&file(2)).contains("m-00003-of-00003.gguf: no such file"));
         std::fs::rename(file(1), folder.path().join("m.gguf")).expect("renamed");
         assert!(reason(&folder.path().join("m.gguf")).contains("its name must end in -00001-of-00003.gguf"));
     }

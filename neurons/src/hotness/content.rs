@@ -40,7 +40,7 @@ impl StatsFormat {
 pub fn read(path: &Path) -> Result<Vec<f64>, Unreadable> {
     let content = match whole(path) {
         Ok(content) => content,
-        Err(error) => return unreadable(path, error.to_string()),
+        Err(error) => return Err(Unreadable::of_io(path, &error)),
     };
     let Some(format) = StatsFormat::of(path, &content) else {
         return unreadable(

@@ -109,7 +109,7 @@ fn format_is_that_of_the_name_or_else_of_the_content() {
     assert_refused(&[&at("c.npy")], "c.npy", "not a NumPy array");
     assert_refused(&[&at("d.pt")], "d.pt", "not a file of torch.save");
     assert_refused(&[&at("f.npy")], "f.npy", "the shape is [1, 1]");
-    assert_refused(&[&at("none.pt")], "none.pt", "No such file");
+    assert_refused(&[&at("none.pt")], "none.pt", "no such file");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::elf::Elf;
+use crate::foreign::unreadable;
 use crate::launch::NotStarted;
 
 /// A library to preload.
@@ -69,8 +70,20 @@ fn places(tool: &Path) -> Option<[PathBuf; 3]> {
 pub fn find(given: Option<&Path>) -> Result<PathBuf, NotStarted> {
     let variable = std::env::var_os("LASTUSE_LIBRARY").filter(|value| !value.is_empty()).map(PathBuf::from);
     let Some(file) = given.map(Path::to_owned).or(variable) else { return LASTUSE.find() };
-    let unusable = |error| NotStarted::failed(format!("the library {} cannot be used: {error}", file.display()));
-    check_name(file.canonicalize().map_err(unusable)?)
+    let unusable = |why: String| NotStarted::failed(format!("the library {} cannot be used: {why}", file.display()));
+    let found = file.canonicalize().map_err(|error| unusable(unreadable(&file, &error)))?;
+    check_content(&found).map_err(|why| unusable(why.to_owned()))?;
+    check_name(found)
+}
+
+/// Refuses files that are not the allocator: any other one would be preloaded without effect, or break the program.
+pub fn check_content(file: &Path) -> Result<(), &'static str> {
+    if file.is_dir() {
+        return Err("it is a folder");
+    }
+    let uses = Elf::open(file).map(|elf| elf.uses([ALLOCATOR, VERSION]));
+    let is_lastuse = uses.is_some_and(|uses| uses.iter().all(|uses| uses.exports));
+    if is_lastuse { Ok(()) } else { Err("it is not the library of lastuse") }
 }
 
 /// Refuses names with a space or a colon, which separate names in LD_PRELOAD.

@@ -20,6 +20,7 @@ use lastuse_neurons::report::{
     DivisionReport, DivisionRow, checked_index_json, checked_index_text, division_json, division_text,
 };
 
+use crate::foreign::unreadable;
 use crate::output::{Output, by_ending, is_stream, print};
 use crate::passes::size_option;
 use crate::report::exact;
@@ -236,7 +237,7 @@ const MAX_FILE: u64 = 1 << 30;
 fn check(path: &Path, model: &KnownModel, json: bool) -> Result<ExitCode, String> {
     let cannot = |reason: String| format!("{}: {reason}", path.display());
     let mut content = Vec::new();
-    let file = File::open(path).map_err(|error| cannot(error.to_string()))?;
+    let file = File::open(path).map_err(|error| cannot(unreadable(path, &error)))?;
     file.take(MAX_FILE + 1).read_to_end(&mut content).map_err(|error| cannot(error.to_string()))?;
     if content.len() as u64 > MAX_FILE {
         return Err(cannot(format!("it has more than {MAX_FILE} bytes; no model has so many neurons")));

@@ -52,13 +52,31 @@ impl FromStr for DeviceArgument {
                 Some(("events", "off")) => has_events = false,
                 _ => {
                     return Err(format!(
-                        "{part:?} is not known: behind the budget may be reserve, granularity, alignment and max-buffer, \
-                         each with =BYTES, and events=on or events=off"
+                        "{part:?} is not known: after the budget, expected reserve, granularity, alignment or max-buffer, \
+                         each with =BYTES, or events=on or events=off"
                     ));
                 }
             }
         }
+        check(&device)?;
         Ok(Self { device, has_events, is_alignment_given, is_max_buffer_given })
+    }
+}
+
+/// Refuses values that no graph could be placed with.
+fn check(device: &Device) -> Result<(), String> {
+    let Device { alignment, granularity, reserve, budget, .. } = device;
+    if !alignment.is_power_of_two() {
+        return Err(format!("the alignment is {alignment}, which is not a power of two"));
+    }
+    if *granularity == 0 {
+        return Err("the granularity is 0: give at least 1".to_owned());
+    }
+    match budget {
+        Some(budget) if reserve > budget => Err(format!(
+            "the budget of {budget} bytes is below the reserve of {reserve}: raise the budget, or lower the reserve"
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -132,6 +150,9 @@ mod tests {
             ("gpu=18446744073709551616", "is not a size"),
             ("gpu=2G,spare=1", "\"spare=1\" is not known"),
             ("gpu=2G,events=1", "events=on or events=off"),
+            ("gpu=2G,alignment=3", "the alignment is 3, which is not a power of two"),
+            ("gpu=2G,granularity=0", "the granularity is 0"),
+            ("gpu=2G,reserve=3G", "the budget of 2147483648 bytes is below the reserve of 3221225472"),
         ] {
             let found = parse(text).expect_err("refused");
             assert!(found.contains(message), "{found}");

@@ -23,7 +23,7 @@ use neurons::DividedFfns;
 use serde_json::{Value, json};
 
 use crate::input::{Input, expanded};
-use crate::output::{Output, Progress, by_ending, is_stream, print, print_error};
+use crate::output::{Output, Progress, by_ending, counted, is_stream, print, print_error};
 use crate::report::offload_text;
 use crate::usage::Failure;
 
@@ -238,9 +238,8 @@ fn formatted(
     let mut text = offload_text(devices, items, placed);
     let _ = writeln!(
         text,
-        "{part:.1} % of the bytes that runs read of weights and caches are on devices; {} offload plans measured in \
-         {milliseconds:.0} ms",
-        placed.measurements
+        "{part:.1} % of the bytes that runs read of weights and caches are on devices; {} measured in {milliseconds:.0} ms",
+        counted(placed.measurements.into(), "offload plan")
     );
     if !arguments.is_empty() {
         let _ = writeln!(text, "llama.cpp: {}", quoted(arguments));

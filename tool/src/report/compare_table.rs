@@ -29,7 +29,12 @@ pub struct CompareRow {
     pub lastuse: Spread,
     /// Its unit.
     pub unit: Unit,
+    /// Equal runs have equal values.
+    pub is_exact: bool,
 }
+
+/// What a single run says of noise.
+const UNKNOWN_NOISE: &str = "one run: the noise is unknown";
 
 /// The unit of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,15 +96,21 @@ impl Spread {
 impl CompareRow {
     /// Returns a row for each measurement.
     pub fn of(ggml: &Samples, lastuse: &Samples) -> [Self; 3] {
-        let bytes = |what, pick: fn(&Samples) -> &[Bytes]| {
+        let bytes = |what, is_exact, pick: fn(&Samples) -> &[Bytes]| {
             let spread = |samples| Spread::of(pick(samples).iter().map(|&bytes| as_float(bytes)));
-            Self { what, ggml_alloc: spread(ggml), lastuse: spread(lastuse), unit: Unit::Bytes }
+            Self { what, ggml_alloc: spread(ggml), lastuse: spread(lastuse), unit: Unit::Bytes, is_exact }
         };
         let seconds = |samples: &Samples| Spread::of(samples.seconds.iter().copied());
         [
-            bytes("compute buffers, bytes", |samples| &samples.buffer_bytes),
-            bytes("peak resident memory, bytes", |samples| &samples.peak_resident_bytes),
-            Self { what: "time, s", ggml_alloc: seconds(ggml), lastuse: seconds(lastuse), unit: Unit::Seconds },
+            bytes("compute buffers, bytes", true, |samples| &samples.buffer_bytes),
+            bytes("peak resident memory, bytes", false, |samples| &samples.peak_resident_bytes),
+            Self {
+                what: "time, s",
+                ggml_alloc: seconds(ggml),
+                lastuse: seconds(lastuse),
+                unit: Unit::Seconds,
+                is_exact: false,
+            },
         ]
     }
 
@@ -112,7 +123,10 @@ impl CompareRow {
         match self.unit {
             _ if ggml.is_constant() && lastuse.is_constant() && ggml.overlaps(lastuse) => "equal".to_owned(),
             _ if ggml.overlaps(lastuse) => "within noise".to_owned(),
-            _ if ggml.runs < 2 && self.unit == Unit::Seconds => "one run: the noise is unknown".to_owned(),
+            _ if ggml.runs < 2 && self.unit == Unit::Seconds => UNKNOWN_NOISE.to_owned(),
+            Unit::Bytes if ggml.runs < 2 && !self.is_exact => {
+                format!("{:.2} MiB {word}; {UNKNOWN_NOISE}", as_mib(by.abs()))
+            }
             Unit::Bytes => format!("{:.2} MiB {word}", as_mib(by.abs())),
             Unit::Seconds => format!("{:.3} s {word}", by.abs()),
         }
@@ -183,7 +197,7 @@ mod tests {
     fn differences_need_ranges_that_are_apart() {
         let row = |ggml: &[f64], lastuse: &[f64]| {
             let [ggml_alloc, lastuse] = [ggml, lastuse].map(|values| Spread::of(values.iter().copied()));
-            CompareRow { what: "time, s", ggml_alloc, lastuse, unit: Unit::Seconds }.difference()
+            CompareRow { what: "time, s", ggml_alloc, lastuse, unit: Unit::Seconds, is_exact: false }.difference()
         };
         assert_eq!(row(&[2.0, 2.1], &[1.0, 1.1]), "1.000 s less");
         assert_eq!(row(&[1.0, 1.1], &[2.0, 2.1]), "1.000 s more");
@@ -191,5 +205,16 @@ mod tests {
         assert_eq!(row(&[1.0, 4.0], &[2.0, 3.0]), "within noise");
         assert_eq!(row(&[1.0], &[2.0]), "one run: the noise is unknown");
         assert_eq!(row(&[1.0], &[1.0]), "equal");
+    }
+
+    #[test]
+    fn bytes_of_a_single_run_are_facts_only_where_runs_are_equal() {
+        let (mut ggml, mut lastuse) = (Samples::default(), Samples::default());
+        ggml.add(4 << 20, 5 << 20, 2.0);
+        lastuse.add(3 << 20, 4 << 20, 1.5);
+        let differences = CompareRow::of(&ggml, &lastuse).map(|row| row.difference());
+        let expected =
+            ["1.00 MiB less", "1.00 MiB less; one run: the noise is unknown", "one run: the noise is unknown"];
+        assert_eq!(differences, expected);
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use lastuse::accounting::{AccountedDevice, Accounting, Sums};
 use serde_json::{Value, json};
 
+use crate::foreign::unreadable;
 use crate::formats::read_accounting;
 use crate::launch::NotStarted;
 use crate::output::{Output, by_ending, titled};
@@ -73,7 +74,8 @@ pub struct Written {
 impl Written {
     /// Reads a file.
     pub fn read(file: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| format!("{}: {}", file.display(), unreadable(file, &error)))?;
         let accounting = read_accounting(&text).map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(Self { accounting, text })
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::foreign::unwritable;
 use crate::input::graphs_in;
 use crate::launch::{DumpTotals, NotStarted};
-use crate::output::by_ending;
+use crate::output::{by_ending, counted};
 use crate::settings::checked_pattern;
 
 /// The folder that the graphs of a program are captured to.
@@ -73,12 +73,14 @@ impl Dumps {
     pub fn new(pattern: &str, folder: Option<&Path>) -> Result<Self, NotStarted> {
         let pattern = checked_pattern("--dump", pattern).map_err(NotStarted::failed)?;
         let folder = folder.unwrap_or(Path::new(DEFAULT_FOLDER));
-        let failed = |error: io::Error| NotStarted::failed(format!("{}: cannot be written: {error}", folder.display()));
+        let failed = |error: io::Error| {
+            NotStarted::failed(format!("{}: cannot be written: {}", folder.display(), unwritable(folder, &error)))
+        };
         let made = fs::create_dir_all(folder).and_then(|()| folder.canonicalize());
         let made = made.and_then(|folder| tempfile::tempfile_in(&folder).map(|_| folder)).map_err(failed)?;
         if fs::read_dir(&made).map_err(failed)?.next().is_some() {
-            let message = "is not empty, and files in it could be taken for those of this run: name another folder with \
-                           --dump-dir, or remove it";
+            let message = "is not empty, and files in it could be taken for those of this run: name an empty \
+                           or new folder with --dump-dir";
             return Err(NotStarted::failed(format!("{}: {message}", folder.display())));
         }
         Ok(Self { pattern, folder: made })
@@ -126,8 +128,4 @@ impl Dumps {
             "similar": totals.similar,
         })
     }
-}
-
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use accounting::{Accountings, Form, Written};
 use files::{Captures, Dumps};
 use lastuse::report::explain::Explanation;
-use lastuse::settings::{means_off, variables};
+use lastuse::settings::{SETTINGS, means_off, variables};
 use live::{Feed, Live};
 use report::Ended;
 
@@ -24,6 +24,9 @@ use crate::usage::Failure;
 /// The variable by which ggml's Vulkan backend keeps the order of nodes. "lastuse offload" needs graphs in the program's order,
 /// which cannot be found out afterwards.
 const KEEP_ORDER: &str = "GGML_VK_DISABLE_GRAPH_OPTIMIZE";
+
+/// The variable that switches lastuse off.
+const SWITCH: &str = "LASTUSE";
 
 /// The variable with the file of what devices hold.
 const ACCOUNTING: &str = "LASTUSE_ACCOUNTING";
@@ -130,14 +133,25 @@ pub struct Arguments {
 
 /// Runs the program. Wrong options and unwritable files are reported before it starts.
 pub fn run(mut arguments: Arguments) -> Result<ExitCode, Failure> {
-    if !arguments.off && std::env::var_os("LASTUSE").is_some_and(|word| word.to_str().is_some_and(means_off)) {
-        print_notice("LASTUSE=off is set, so the program runs on ggml-alloc, as with --off");
-        arguments.off = true;
-    }
+    arguments.off = arguments.off || is_switched_off();
     match run_program(&arguments) {
         Ok(code) => Ok(code),
         Err(not_started) => Err(Failure::with_code(not_started.code, not_started.message)),
     }
+}
+
+/// Returns whether LASTUSE switches lastuse off, and says so, or that it has no effect: the program does not get the variable.
+fn is_switched_off() -> bool {
+    let Some(word) = std::env::var_os(SWITCH) else { return false };
+    if word.to_str().is_some_and(means_off) {
+        print_notice("LASTUSE=off is set, so the program runs on ggml-alloc, as with --off");
+        return true;
+    }
+    let setting = SETTINGS.iter().find(|setting| setting.variable.to_str() == Ok(SWITCH));
+    if let Some(why) = setting.and_then(|setting| setting.check(&word).err()) {
+        print_notice(&format!("{SWITCH} has no effect: {why}"));
+    }
+    false
 }
 
 fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {

@@ -7,7 +7,7 @@ use lastuse::report::explain::{DEFAULT_TOP, Explanation, explanation_text};
 use serde_json::{Value, json};
 
 use crate::launch::{Events, Exit, Launcher};
-use crate::output::titled;
+use crate::output::{counted, titled};
 use crate::report::{SizeUnit, arena_line, explanation_json, graph_lines, run_table};
 use crate::run::accounting::Written;
 use crate::run::{Arguments, Requests, accounting};
@@ -141,7 +141,6 @@ impl Ended<'_> {
             None => "the program did not run to its end; a defect that was found is told above",
         };
         let Some(graphs) = graphs else { return format!("verification: {unknown}\n") };
-        let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let memory = if mode == "memory" { ", and what each operation wrote" } else { "" };
         format!("verification: {}, {}{memory}: no defect\n", counted(plans, "plan"), counted(graphs, "graph"))
     }

@@ -1,12 +1,11 @@
 //! The library that a service preloads: one that it may read.
 
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::unit::Manager;
-use crate::elf::Elf;
-use crate::launch::library::{self, ALLOCATOR, GUARD, VERSION, check_name};
+use crate::foreign::unreadable;
+use crate::launch::library::{self, GUARD, check_content, check_name};
 
 /// Where packages and `cmake --install` have it.
 const INSTALLED: [&str; 3] =
@@ -15,11 +14,14 @@ const INSTALLED: [&str; 3] =
 /// Folders that units hide from their programs, or that go with a user.
 const HIDDEN: [&str; 6] = ["/home", "/root", "/run", "/tmp", "/var/tmp", "/dev"];
 
+/// The variables that a drop-in sets, with their values.
+type Variables<'a> = &'a [(&'a str, String)];
+
 /// Finds the library as the programs of a manager see it: the file given, or that of this tool, or an installed one.
 ///
 /// # Errors
-/// Names the command that installs it where it can be read.
-pub fn find(given: Option<&Path>, manager: &Manager) -> Result<PathBuf, String> {
+/// Names the command that installs it where it can be read, with the guard if one of the variables needs that.
+pub fn find(given: Option<&Path>, variables: Variables<'_>, manager: &Manager) -> Result<PathBuf, String> {
     if let Some(given) = given {
         let file = if manager.is_this_system() { std::path::absolute(given) } else { Ok(given.to_owned()) };
         let file = file.map_err(|error| format!("{}: {error}", given.display()))?;
@@ -34,8 +36,33 @@ pub fn find(given: Option<&Path>, manager: &Manager) -> Result<PathBuf, String> 
     }
     let why = nearest.and_then(|file| Some(format!("{}: {}", file.display(), usable(file, manager).err()?)));
     let why = why.unwrap_or_else(|| format!("there is no {}", INSTALLED.map(|file| shown(file, manager)).join(", ")));
-    let install = format!("install -Dm644 {} {}", of_tool?.display(), shown(INSTALLED[0], manager));
-    Err(format!("found no library that services can read ({why}); this installs it: {install}"))
+    let (library, to) = (of_tool?, manager.in_root(Path::new(INSTALLED[0])));
+    let install = match set_by(variables, &NEED_GUARD) {
+        Some(_) => installs_both(&library, &guard_of_tool()?, &to, manager),
+        None => installs(&library, &to, manager),
+    };
+    Err(format!("found no library that services can read ({why}); {install}"))
+}
+
+/// Returns the end of a message: the command that installs a file.
+fn installs(file: &Path, to: &Path, manager: &Manager) -> String {
+    format!("this installs it: {} {} {}", install(manager), file.display(), to.display())
+}
+
+/// Returns the end of a message: the command that installs the library to a file, and the guard beside that.
+fn installs_both(library: &Path, guard: &Path, to: &Path, manager: &Manager) -> String {
+    let folder = to.parent().unwrap_or(Path::new("/"));
+    let files = format!("{} {}", library.display(), guard.display());
+    format!("this installs it: {} -t {} {files}", install(manager), folder.display())
+}
+
+/// Returns the start of the command: users install for themselves.
+fn install(manager: &Manager) -> &'static str {
+    if manager.is_user { "install -Dm644" } else { "sudo install -Dm644" }
+}
+
+fn guard_of_tool() -> Result<PathBuf, String> {
+    GUARD.find().map_err(|missing| missing.message)
 }
 
 /// Settings that reach programs on a scheduler through the guard, or that it carries out.
@@ -48,10 +75,9 @@ const USE_GUARD: [&str; 3] = ["LASTUSE_ARENA", "LASTUSE_ACCOUNTING", "LASTUSE_LI
 ///
 /// # Errors
 /// Names the command that installs it where it is needed.
-pub fn guard_for(variables: &[(&str, String)], library: &Path, manager: &Manager) -> Result<Option<PathBuf>, String> {
-    let of = |known: &[&str]| variables.iter().map(|(name, _)| *name).find(|name| known.contains(name));
-    let (guard, need) = (library.with_file_name("liblastuse_guard.so"), of(&NEED_GUARD));
-    if need.is_none() && of(&USE_GUARD).is_none() {
+pub fn guard_for(variables: Variables<'_>, library: &Path, manager: &Manager) -> Result<Option<PathBuf>, String> {
+    let (guard, need) = (library.with_file_name("liblastuse_guard.so"), set_by(variables, &NEED_GUARD));
+    if need.is_none() && set_by(variables, &USE_GUARD).is_none() {
         return Ok(None);
     }
     let there = manager.in_root(&guard);
@@ -59,11 +85,20 @@ pub fn guard_for(variables: &[(&str, String)], library: &Path, manager: &Manager
         _ if there.is_file() => Ok(Some(guard)),
         None => Ok(None),
         Some(setting) => {
-            let of_tool = GUARD.find().map_err(|missing| missing.message)?;
-            let install = format!("install -Dm644 {} {}", of_tool.display(), there.display());
-            Err(format!("{setting} needs liblastuse_guard.so beside the library; this installs it: {install}"))
+            let of_tool = guard_of_tool()?;
+            // The tool may have unpacked it there just now.
+            if of_tool == there {
+                return Ok(Some(guard));
+            }
+            let install = installs(&of_tool, &there, manager);
+            Err(format!("{setting} needs liblastuse_guard.so beside the library; {install}"))
         }
     }
+}
+
+/// Returns the first of the variables that is one of those known.
+fn set_by<'a>(variables: Variables<'a>, known: &[&str]) -> Option<&'a str> {
+    variables.iter().map(|(name, _)| *name).find(|name| known.contains(name))
 }
 
 fn shown(file: &str, manager: &Manager) -> String {
@@ -76,17 +111,9 @@ fn usable(file: &Path, manager: &Manager) -> Result<PathBuf, String> {
     if !file.is_absolute() {
         return Err("its path is not absolute".to_owned());
     }
-    let there = manager.in_root(&file).symlink_metadata().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => "there is no such file".to_owned(),
-        _ => error.to_string(),
-    })?;
-    if there.is_dir() {
-        return Err("it is a folder".to_owned());
-    }
-    let uses = Elf::open(&manager.in_root(&file)).map(|elf| elf.uses([ALLOCATOR, VERSION]));
-    if !uses.is_some_and(|uses| uses.iter().all(|uses| uses.exports)) {
-        return Err("it is not the library of lastuse".to_owned());
-    }
+    let there = manager.in_root(&file);
+    there.symlink_metadata().map_err(|error| unreadable(&there, &error))?;
+    check_content(&there)?;
     if manager.is_user {
         return Ok(file);
     }

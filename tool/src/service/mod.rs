@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 
 use clap::builder::PossibleValue;
 use lastuse::settings::SETTINGS;
-use unit::{Manager, Unit};
+use unit::{Manager, Unit, service_name};
 
 use crate::foreign::unwritable;
 use crate::output::print;
@@ -74,7 +74,7 @@ pub struct Disable {
 #[derive(clap::Args)]
 struct Place {
     /// The service, such as llama-server, llama-server@8080 or llama-server.service
-    #[arg(value_name = "UNIT")]
+    #[arg(value_name = "UNIT", value_parser = service_name)]
     unit: String,
 
     /// A service of the user, not of the system
@@ -148,7 +148,7 @@ fn variables(arguments: &Enable, manager: &Manager) -> Result<Vec<(&'static str,
             return Err(Failure::usage(format!("{name} is given twice")));
         }
     }
-    let library = library::find(arguments.preload.as_deref(), manager)?;
+    let library = library::find(arguments.preload.as_deref(), &variables, manager)?;
     let mut preloaded = library.display().to_string();
     if let Some(guard) = library::guard_for(&variables, &library, manager)? {
         preloaded = format!("{preloaded}:{}", guard.display());
@@ -206,7 +206,10 @@ fn failed(path: &Path, error: &io::Error) -> String {
 
 impl Place {
     fn manager(&self) -> Result<Manager, String> {
-        let root = self.root.canonicalize().map_err(|error| format!("--root {}: {error}", self.root.display()))?;
+        let root = self.root.canonicalize().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => format!("--root {}: no such folder", self.root.display()),
+            _ => format!("--root {}: {error}", self.root.display()),
+        })?;
         Ok(Manager { is_user: self.user, root })
     }
 
@@ -217,7 +220,7 @@ impl Place {
             return Ok(!self.dry_run);
         }
         if !io::stdin().is_terminal() {
-            return Err("nothing was done: without a terminal to ask on, it takes --yes".to_owned());
+            return Err("nothing was done: confirmation needs a terminal: use --yes".to_owned());
         }
         print(b"Do it? [y/N] ")?;
         io::stdout().flush().map_err(|error| error.to_string())?;

@@ -62,12 +62,12 @@ impl Manager {
         Ok(folders.iter().map(|folder| self.in_root(folder)).collect())
     }
 
-    /// Finds a service by its name, with or without ".service".
+    /// Finds a service by its name, which [`service_name`] has completed.
     ///
     /// # Errors
     /// Names the folders in which it is missing, or what else stands against a drop-in.
     pub fn find(&self, name: &str) -> Result<Unit, String> {
-        let name = service_name(name)?;
+        let name = name.to_owned();
         let folders = self.folders()?;
         // An instance has the file of its template.
         let template = name.split_once('@').map(|(before, _)| format!("{before}@.service"));
@@ -114,18 +114,18 @@ fn sets_preload(file: &Path) -> bool {
     text.lines().map(str::trim_start).any(|line| line.starts_with("Environment=") && line.contains("LD_PRELOAD="))
 }
 
-/// Completes and checks a name.
-fn service_name(name: &str) -> Result<String, String> {
+/// Completes and checks a name, for an argument.
+pub fn service_name(name: &str) -> Result<String, String> {
     const OTHERS: [&str; 10] =
         ["socket", "timer", "target", "path", "mount", "automount", "swap", "slice", "scope", "device"];
     let is_valid = |character: char| character.is_ascii_alphanumeric() || ":_.\\@-".contains(character);
     if name.is_empty() || !name.chars().all(is_valid) || name.starts_with('.') {
-        return Err(format!("{name:?} is not the name of a unit"));
+        return Err("not the name of a unit".to_owned());
     }
     match name.rsplit_once('.') {
         Some((_, "service")) => Ok(name.to_owned()),
-        Some((_, other)) if OTHERS.contains(&other) => {
-            Err(format!("{name} runs no program: name the service, such as {}", name.replace(other, "service")))
+        Some((stem, other)) if OTHERS.contains(&other) => {
+            Err(format!("it runs no program: name the service, such as {stem}.service"))
         }
         _ => Ok(format!("{name}.service")),
     }

@@ -113,8 +113,8 @@ fn endings_of_outputs_choose_or_are_refused() {
     usage(&stats, "\"x.bin\" does not end in .gpuidx: rename the output");
     let neurons = ["neurons", "stats", "--neurons", "64", "--vram-capacity", "1", "-o", "x.bin"];
     usage(&neurons, "\"x.bin\" ends neither in .gpuidx nor in .gguf: rename the output");
-    let message = format!("{graph}: --buffer and --rules are for the live ranges of a graph: name the output *.csv");
-    assert_refused(&["convert", "--rules", "ggml", &graph, "-o", text(&plain)], 1, &message);
+    let message = "--buffer and --rules are for the live ranges of a graph: name the output *.csv";
+    usage(&["convert", "--rules", "ggml", &graph, "-o", text(&plain)], message);
     let message =
         format!("{problem}: this is a placement problem already: name the output *.jsonl or *.jsonl.gz for a graph");
     assert_refused(&["convert", &problem, "-o", text(&csv)], 1, &message);
@@ -134,10 +134,6 @@ fn outputs_that_cannot_be_written_name_the_folder() {
     let message = format!("{}: cannot be written: it is a folder", place.display());
     assert_refused(&["convert", &graph, "-o", text(&place)], 1, &message);
     let missing = nowhere.join("graph.jsonl");
-    let message = format!(
-        "{}: No such file or directory (os error 2): there is no folder {}",
-        missing.display(),
-        nowhere.display()
-    );
+    let message = format!("{}: no such file: there is no folder {}", missing.display(), nowhere.display());
     assert_refused(&["plan", text(&missing)], 1, &message);
 }

@@ -201,3 +201,57 @@ fn files_of_reports_have_known_endings() {
     let report = fs::read_to_string(&file).expect("it was written");
     assert!(report.starts_with('{') && report.contains("\"program\":\"true\""), "{report}");
 }
+
+/// By an option or by the variable, the file is not preloaded, and the program does not start.
+#[test]
+fn files_that_are_not_the_library_are_refused() {
+    let folder = folder("library");
+    let (touched, place) = (folder.join("touched"), text(&folder));
+    let other = write(&folder.join("other.so"), b"\x7fELF");
+    let none = format!("{place}/none.so");
+    let cases = [
+        ("/etc/passwd", "it is not the library of lastuse"),
+        (&other, "it is not the library of lastuse"),
+        (place, "it is a folder"),
+        (&none, "no such file"),
+    ];
+    for (file, why) in cases {
+        let told = format!("lastuse: error: the library {file} cannot be used: {why}\n");
+        for name in ["run", "compare"] {
+            let program = ["touch", text(&touched)];
+            let by_option = run(&[&[name, "--library", file], &program[..]].concat());
+            let mut by_variable = command(&[&[name], &program[..]].concat());
+            let by_variable = by_variable.env("LASTUSE_LIBRARY", file).output().expect("the tool starts");
+            for output in [by_option, by_variable] {
+                assert_eq!((output.status.code(), stderr(&output)), (Some(FAILED), told.as_str()), "{name}");
+            }
+            assert!(!touched.exists(), "{name} {file}");
+        }
+    }
+}
+
+/// The program does not get the variable, so lastuse could not tell in ggml's log.
+#[test]
+fn unknown_words_of_the_switch_are_told() {
+    let told = |word: &str| {
+        let output = command(&["run", "true"]).env("LASTUSE", word).output().expect("the tool starts");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr(&output).lines().next().unwrap_or_default().to_owned()
+    };
+    let message = "lastuse: LASTUSE has no effect: \"maybe\" is unknown; expected on, 1, true, yes, off, 0, false, no";
+    assert_eq!(told("maybe"), message);
+    assert!(told("on").starts_with("lastuse: true exited normally"), "{}", told("on"));
+}
+
+#[test]
+fn folders_of_outputs_are_empty_or_new() {
+    let folder = folder("output-folders");
+    let file = write(&folder.join("file"), b"");
+    let what = "is not empty, and files in it could be taken for those of this run";
+    let message = format!("{}: {what}: name an empty or new folder with --dump-dir", folder.display());
+    assert_refused(&["run", "--dump", "a", "--dump-dir", text(&folder), "true"], FAILED, &message);
+    let message = format!("{file}: cannot be written: it is a file, not a folder");
+    for options in [&["--dump", "a", "--dump-dir", &file][..], &["--capture", &file]] {
+        assert_refused(&[&["run"], options, &["true"]].concat(), FAILED, &message);
+    }
+}

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::foreign::unreadable;
 use crate::formats::input::{Malformed, decompressed};
 
 use super::{FORMAT, PlanFile, PlannedBuffer, PlannedTensor};
@@ -24,7 +25,7 @@ impl PlanFile {
     pub fn open(path: &Path) -> Result<Self> {
         match File::open(path) {
             Ok(file) => Self::read(BufReader::new(file)),
-            Err(error) => malformed(error.to_string()),
+            Err(error) => malformed(unreadable(path, &error)),
         }
     }
 
