@@ -11,6 +11,7 @@
 mod compatibility;
 mod examples;
 mod families;
+mod gpus;
 mod links;
 mod named;
 mod numbers;
