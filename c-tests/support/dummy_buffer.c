@@ -135,6 +135,7 @@ static ggml_backend_buffer_t type_alloc_buffer(ggml_backend_buffer_type_t type, 
     dummy->counts.alloc_buffer += 1;
     dummy->last_requested = size;
     bool over_cap = size > dummy->byte_cap || dummy->live_bytes > dummy->byte_cap - size;
+    over_cap = over_cap || (dummy->is_strict && size > dummy->max_size);
     if (over_cap || !take_one(&dummy->allocs_left)) {
         return NULL;
     }

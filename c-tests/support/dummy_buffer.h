@@ -33,7 +33,8 @@ struct dummy_buft {
     // Settings. All may be changed at any time.
     const char * name;
     size_t alignment;   // a power of two
-    size_t max_size;    // bytes; advice to the allocator: larger requests are served
+    size_t max_size;    // bytes; advice to the allocator: larger requests are served, unless it is_strict
+    bool   is_strict;
     size_t byte_cap;    // bytes; a request that would make live_bytes larger fails
     long   allocs_left; // buffers that can still be had
     long   inits_left;  // tensors that can still be initialized

@@ -7,6 +7,7 @@
 //! allocated, and the assignments of the plan written into tensors. After that, [`activity`] reports the work, also to the accounting of the process.
 //!
 //! - [`orders`], [`budget`]: the passes
+//! - [`large`]: tensors that a buffer type does not allocate at once
 //! - [`inspect`]: reports on request, and what a graph needs, without an allocator
 
 mod tag;
@@ -23,6 +24,7 @@ mod budget;
 mod passes;
 mod activity;
 mod serve;
+mod large;
 pub mod inspect;
 
 use std::ptr::NonNull;
@@ -261,6 +263,24 @@ impl Allocator {
     pub unsafe fn reserve(
         &mut self,
         graph: NonNull<ggml_cgraph>,
+        node_ids: Option<Vec<usize>>,
+        leaf_ids: Option<&[usize]>,
+    ) -> Result<(), Refusal> {
+        // SAFETY: live, and used by no other thread: see "# Safety".
+        let done = unsafe { self.reserve_once(graph, node_ids, leaf_ids) };
+        // SAFETY: as above.
+        if done.is_err() && unsafe { self.limits_tensors(graph, &done) } {
+            // SAFETY: as above. With one buffer type, ids make no difference.
+            return unsafe { self.reserve_once(graph, None, None) };
+        }
+        done
+    }
+
+    /// # Safety
+    /// See [`Allocator::reserve`].
+    unsafe fn reserve_once(
+        &mut self,
+        graph: NonNull<ggml_cgraph>,
         mut node_ids: Option<Vec<usize>>,
         leaf_ids: Option<&[usize]>,
     ) -> Result<(), Refusal> {
@@ -296,6 +316,19 @@ impl Allocator {
     /// # Safety
     /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
     pub unsafe fn allocate(&mut self, graph: NonNull<ggml_cgraph>) -> Result<(), Refusal> {
+        // SAFETY: live, and used by no other thread: see "# Safety".
+        let done = unsafe { self.allocate_once(graph) };
+        // SAFETY: as above.
+        if done.is_err() && unsafe { self.limits_tensors(graph, &done) } {
+            // SAFETY: as above.
+            return unsafe { self.allocate_once(graph) };
+        }
+        done
+    }
+
+    /// # Safety
+    /// See [`Allocator::allocate`].
+    unsafe fn allocate_once(&mut self, graph: NonNull<ggml_cgraph>) -> Result<(), Refusal> {
         // SAFETY: live, and used by no other thread: see "# Safety".
         let is_whole = unsafe { GraphRef::is_whole(graph) };
         // A program that has reserved nothing, and allocates its own graph, uses no scheduler.

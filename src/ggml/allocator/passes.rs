@@ -33,6 +33,17 @@ impl Passes {
         is_used.then(|| Box::new(Self { reorders, orders: Orders::new(), budgeted, is_compared }))
     }
 
+    /// Creates those of an allocator without any in the settings.
+    pub fn none(is_compared: bool) -> Box<Self> {
+        let budgeted = BudgetPass::new(&Settings::default());
+        Box::new(Self { reorders: Switch::Off, orders: Orders::new(), budgeted, is_compared })
+    }
+
+    /// Keeps tensors to what buffer types allocate at once, from now on. Returns `false` if that was so before.
+    pub fn limit_tensors(&mut self) -> bool {
+        self.budgeted.limit_tensors()
+    }
+
     /// Adds nodes to graphs up to this number.
     pub fn limit_nodes(&mut self, most: usize) {
         self.budgeted.limit_nodes(most);

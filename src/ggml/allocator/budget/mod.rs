@@ -55,6 +55,8 @@ pub struct BudgetPass {
     budgets: Budgets,
     /// Bytes for training graphs.
     training: Option<Bytes>,
+    /// Whether tensors are kept to what buffer types allocate at once.
+    limits_tensors: bool,
     /// The most nodes of a changed graph, if it has room for more.
     most_nodes: usize,
     known: Cache<KnownChange>,
@@ -89,6 +91,7 @@ impl BudgetPass {
         Self {
             budgets: settings.budget.clone(),
             training: settings.recompute,
+            limits_tensors: false,
             most_nodes: usize::MAX,
             known: Cache::new(),
             has_logged_lists: false,
@@ -98,7 +101,12 @@ impl BudgetPass {
 
     /// Returns `true` if there is a budget.
     pub fn is_asked(&self) -> bool {
-        !self.budgets.is_none() || self.training.is_some()
+        !self.budgets.is_none() || self.training.is_some() || self.limits_tensors
+    }
+
+    /// Keeps tensors to what buffer types allocate at once, from now on. Returns `false` if that was so before.
+    pub fn limit_tensors(&mut self) -> bool {
+        !std::mem::replace(&mut self.limits_tensors, true)
     }
 
     /// Changes graphs to ones of at most this many nodes.
@@ -249,10 +257,11 @@ impl BudgetPass {
             let backends = || assignment.into_iter().flat_map(|assignment| assignment.backends_in(buffer));
             names.extend(backends().map(|backend| backend.name.clone()));
             let left = |bytes: Option<Bytes>| Some(backends().fold(bytes?, |left, it| left.saturating_sub(it.copies)));
-            Target { buffer, budget: left(self.budgets.of(&names)), training: left(self.training) }
+            let largest = planner.types.specs[buffer as usize].max_chunk.filter(|_| self.limits_tensors);
+            Target { buffer, budget: left(self.budgets.of(&names)), training: left(self.training), largest }
         };
         let buffers = (0..).take(planner.types.list.len());
-        buffers.map(target).filter(|target| target.budget.or(target.training).is_some()).collect()
+        buffers.map(target).filter(|it| it.budget.or(it.training).or(it.largest).is_some()).collect()
     }
 
     /// Returns how a graph is to be changed; `None` if it stays as it is.

@@ -15,6 +15,9 @@ use super::change::Change;
 /// How often the budget for which there is room is bisected.
 const BISECTIONS: u32 = 8;
 
+/// The denominator of the share by which a graph is made smaller until its tensors are small enough.
+const FEWER_BYTES: Bytes = 8;
+
 /// The bytes that a graph may need in one of its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -24,6 +27,8 @@ pub struct Target {
     pub budget: Option<Bytes>,
     /// What a training graph may need: forward results are computed again to keep it.
     pub training: Option<Bytes>,
+    /// What a tensor may need, which is all that the buffer type allocates at once.
+    pub largest: Option<Bytes>,
 }
 
 impl Target {
@@ -64,15 +69,34 @@ impl Subject<'_> {
             return Ok(found);
         }
         let budget = target.budget.unwrap_or(Bytes::MAX);
-        let tiled = self.with_room(budget, &mut |budget| {
-            tile(self.graph, self.buffers, self.requests, sizes, TilingLimits::of(budget), &mut |_| true)
-                .map(Change::Tiles)
-        })?;
+        let tiled = match target.largest {
+            Some(largest) => self.with_small_tensors(largest, budget, sizes)?,
+            None => self.tiled(budget, sizes)?,
+        };
         if tiled.after() <= budget {
             return Ok(tiled);
         }
         let again = self.recomputed(budget, sizes)?;
         Ok(again.filter(|again| again.after() < tiled.after()).unwrap_or(tiled))
+    }
+
+    /// Returns the graph with the fewest tiles in which no tensor needs more than `largest`; if there is none, the smallest one.
+    fn with_small_tensors(&self, largest: Bytes, budget: Bytes, sizes: &mut dyn Sizes) -> Result<Change, NotChanged> {
+        let mut found = self.tiled(budget, sizes)?;
+        let mut bytes = found.after().min(budget);
+        while found.largest(sizes) > largest && found.after() <= bytes {
+            bytes -= bytes / FEWER_BYTES;
+            found = self.tiled(bytes, sizes)?;
+        }
+        Ok(found)
+    }
+
+    /// Returns the graph with large intermediates in tiles.
+    fn tiled(&self, budget: Bytes, sizes: &mut dyn Sizes) -> Result<Change, NotChanged> {
+        self.with_room(budget, &mut |budget| {
+            let limits = TilingLimits::of(budget);
+            tile(self.graph, self.buffers, self.requests, sizes, limits, &mut |_| true).map(Change::Tiles)
+        })
     }
 
     /// Returns the graph in which forward results are computed again; `None` if it is not a training graph.

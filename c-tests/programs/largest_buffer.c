@@ -1,0 +1,126 @@
+// runs: ggml-0.26 ggml-0.9.5
+//
+// Tensors that are larger than what a buffer type allocates at once: where ggml-alloc fails, they are computed in tiles, with the
+// same bits; where the type allocates them nevertheless, graphs stay as they are.
+//
+//   largest_buffer <case> [first seed] [number of seeds]
+
+#include "cases.h"
+#include "computing.h"
+#include "dummy_buffer.h"
+#include "ggml-alloc.h"
+#include "large_graph.h"
+#include "upstream.h"
+
+#define MOST (192 * 1024)
+
+static struct dummy_buft limited;
+
+static void limit(bool is_strict) {
+    dummy_buft_init(&limited, "limited", 64, MOST);
+    limited.is_strict = is_strict;
+}
+
+static size_t largest_tensor(const struct large_graph * g) {
+    size_t largest = 0;
+    for (int i = 0; i < ggml_graph_n_nodes(g->graph); i++) {
+        struct ggml_tensor * t = ggml_graph_node(g->graph, i);
+        largest = t->view_src == NULL && ggml_nbytes(t) > largest ? ggml_nbytes(t) : largest;
+    }
+    return largest;
+}
+
+// Whether ggml's own allocator reserves the graph.
+static bool upstream_reserves(uint64_t seed) {
+    struct large_graph g      = large_graph_new(seed);
+    ggml_gallocr_t     galloc = upstream_ggml_gallocr_new(dummy_buft_type(&limited));
+    bool               done   = upstream_ggml_gallocr_reserve(galloc, g.graph);
+    upstream_ggml_gallocr_free(galloc);
+    large_graph_free(g);
+    return done;
+}
+
+// Builds, allocates and computes the graph as often, on one allocator, and compares it with one that is whole. Returns false if it
+// cannot be allocated.
+static bool check_results(ggml_gallocr_t galloc, uint64_t seed, ggml_backend_t cpu, bool reserves) {
+    ggml_gallocr_t     unlimited = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    struct large_graph truth     = large_graph_new(seed);
+    bool               done      = true;
+    CHECK(ggml_gallocr_alloc_graph(unlimited, truth.graph), "seed %llu: not allocated", (unsigned long long) seed);
+    large_graph_run(&truth, cpu);
+    for (int i = 0; i < 3 && done; i++) {
+        struct large_graph g = large_graph_new(seed);
+        done = (!reserves || ggml_gallocr_reserve(galloc, g.graph)) && ggml_gallocr_alloc_graph(galloc, g.graph);
+        CHECK(done || i == 0, "seed %llu: not allocated again", (unsigned long long) seed);
+        if (done) {
+            CHECK(largest_tensor(&g) <= MOST, "seed %llu: a tensor is too large", (unsigned long long) seed);
+            large_graph_run(&g, cpu);
+            for (int j = 0; j < truth.n_results; j++) {
+                check_same_bytes(g.results[j], truth.results[j], seed);
+            }
+        }
+        large_graph_free(g);
+    }
+    large_graph_free(truth);
+    ggml_gallocr_free(unlimited);
+    return done;
+}
+
+static void allocate_more_than_upstream(struct seeds seeds, bool reserves) {
+    ggml_backend_t cpu     = new_cpu(1);
+    int            refused = 0;
+    int            more    = 0;
+    limit(true);
+    FOR_SEEDS(seed, seeds) {
+        ggml_gallocr_t galloc      = ggml_gallocr_new(dummy_buft_type(&limited));
+        bool           by_upstream = upstream_reserves((uint64_t) seed);
+        bool           done        = check_results(galloc, (uint64_t) seed, cpu, reserves);
+        CHECK(done || !by_upstream, "seed %lld: allocated by ggml-alloc alone", seed);
+        refused += by_upstream ? 0 : 1;
+        more += done && !by_upstream ? 1 : 0;
+        ggml_gallocr_free(galloc);
+        CHECK(limited.live_buffers == 0, "seed %lld: %zu buffers are left", seed, limited.live_buffers);
+    }
+    CHECK(more * 2 > refused && more > 5, "%d of %d that ggml-alloc refuses", more, refused);
+    ggml_backend_free(cpu);
+}
+
+LASTUSE_CASE(reserved_graphs_with_larger_tensors_are_computed_in_tiles) {
+    allocate_more_than_upstream(seeds_from(args, 40), true);
+}
+
+LASTUSE_CASE(graphs_that_are_not_reserved_are_computed_in_tiles) {
+    allocate_more_than_upstream(seeds_from(args, 40), false);
+}
+
+// What the type allocates nevertheless is not changed.
+CASE(graphs_stay_whole_where_larger_buffers_are_allocated) {
+    limit(false);
+    FOR_SEEDS(seed, seeds_from(args, 40)) {
+        struct large_graph g      = large_graph_new((uint64_t) seed);
+        int                nodes  = ggml_graph_n_nodes(g.graph);
+        ggml_gallocr_t     galloc = ggml_gallocr_new(dummy_buft_type(&limited));
+        CHECK(ggml_gallocr_reserve(galloc, g.graph) && ggml_gallocr_alloc_graph(galloc, g.graph), "seed %lld: not allocated", seed);
+        CHECK(ggml_graph_n_nodes(g.graph) == nodes, "seed %lld: other nodes", seed);
+        ggml_gallocr_free(galloc);
+        large_graph_free(g);
+    }
+}
+
+// A tensor that cannot be computed in tiles is refused, as by ggml-alloc, and the allocator can be used again.
+CASE(what_cannot_be_computed_in_tiles_is_refused) {
+    limit(true);
+    struct ggml_context * ctx    = no_alloc_context(4 * ggml_tensor_overhead() + ggml_graph_overhead_custom(64, false));
+    struct ggml_tensor *  input  = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, MOST);
+    struct ggml_cgraph *  graph  = ggml_new_graph_custom(ctx, 64, false);
+    ggml_gallocr_t        galloc = ggml_gallocr_new(dummy_buft_type(&limited));
+    ggml_set_input(input);
+    ggml_build_forward_expand(graph, ggml_sum(ctx, input));
+    CHECK(!ggml_gallocr_reserve(galloc, graph) && !ggml_gallocr_alloc_graph(galloc, graph), "allocated");
+    struct large_graph small = large_graph_new(3);
+    CHECK(largest_tensor(&small) <= MOST, "the graph is too large");
+    CHECK(ggml_gallocr_reserve(galloc, small.graph), "not reserved");
+    ggml_gallocr_free(galloc);
+    large_graph_free(small);
+    ggml_free(ctx);
+}
