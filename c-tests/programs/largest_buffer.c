@@ -5,6 +5,8 @@
 //
 //   largest_buffer <case> [first seed] [number of seeds]
 
+#include "../captures/diffusion/unet.h"
+#include "../captures/diffusion/vae_decoder.h"
 #include "cases.h"
 #include "computing.h"
 #include "dummy_buffer.h"
@@ -123,4 +125,35 @@ CASE(what_cannot_be_computed_in_tiles_is_refused) {
     ggml_gallocr_free(galloc);
     large_graph_free(small);
     ggml_free(ctx);
+}
+
+// The graph of a network for an image of so many pixels, on a device with buffers of at most 256 MiB. It is planned, not computed.
+static void network_fits(const char * name, int64_t image) {
+    const size_t most = 256 * 1024 * 1024;
+    dummy_buft_init(&limited, "limited", 64, most);
+    limited.is_strict = limited.imaginary = true;
+    for (int i = 0; i < 2; i++) {
+        struct new_graph g      = new_graph(16384, false);
+        bool             is_vae = strcmp(name, "vae") == 0;
+        struct ggml_tensor * t  = is_vae ? build_vae_decoder(&g, image / 8, false) : build_unet(&g, &sd1_unet, image / 8, false);
+        new_graph_output(&g, t, "output");
+        ggml_gallocr_t galloc = i == 0 ? upstream_ggml_gallocr_new(dummy_buft_type(&limited)) : ggml_gallocr_new(dummy_buft_type(&limited));
+        bool           done   = i == 0 ? upstream_ggml_gallocr_reserve(galloc, g.graph) : ggml_gallocr_alloc_graph(galloc, g.graph);
+        CHECK(done == (i == 1), "%s: allocated: %d", name, done);
+        for (int j = 0; j < ggml_graph_n_nodes(g.graph) && i == 1; j++) {
+            struct ggml_tensor * node = ggml_graph_node(g.graph, j);
+            CHECK(node->view_src != NULL || ggml_nbytes(node) <= most, "%s has %zu bytes", node->name, ggml_nbytes(node));
+        }
+        (i == 0 ? upstream_ggml_gallocr_free : ggml_gallocr_free)(galloc);
+        ggml_free(g.ctx);
+        ggml_free(g.weights);
+    }
+}
+
+LASTUSE_CASE(vae_decoder_fits_buffers_of_256_mib) {
+    network_fits("vae", 512);
+}
+
+LASTUSE_CASE(unet_fits_buffers_of_256_mib) {
+    network_fits("unet", 1024);
 }

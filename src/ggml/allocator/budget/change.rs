@@ -62,16 +62,6 @@ impl Change {
         }
     }
 
-    /// Returns the bytes of the largest tensor that needs memory of its own; `sizes` are those of the given graph.
-    pub fn largest(&self, sizes: &mut dyn Sizes) -> Bytes {
-        let Self::Tiles(TiledGraph { draft, .. }) = self else { return 0 };
-        let graph = &draft.graph;
-        let requests = draft.requests();
-        let listed = graph.leafs().iter().zip(requests.leafs).chain(graph.nodes().iter().zip(requests.nodes));
-        let owners = listed.filter(|(id, _)| graph.tensor(**id).view.is_none() && !graph.tensor(**id).external);
-        owners.map(|(&id, &buffer)| draft.alloc_size(sizes, id, buffer)).max().unwrap_or(0)
-    }
-
     /// Says what is computed otherwise, in a few words; `None` if no node is.
     pub fn text(&self) -> Option<String> {
         let (count, what) = match self {

@@ -7,16 +7,13 @@ use crate::ggml::read::Requested;
 use crate::ggml::retention::RetainedAt;
 use crate::graph::recompute::{RecomputeEffort, TrainingGraph, recompute};
 use crate::graph::tiling::{TileableGraph, TilingLimits, tile};
-use crate::graph::{BufferIndex, BufferSpec, Flags, NotChanged, Requests, Sizes, TensorId};
+use crate::graph::{BufferIndex, BufferSpec, Flags, NotChanged, Requests, Sizes, TensorId, Wishes, Workspace, plan};
 use crate::placement::Bytes;
 
 use super::change::Change;
 
 /// How often the budget for which there is room is bisected.
 const BISECTIONS: u32 = 8;
-
-/// The denominator of the share by which a graph is made smaller until its tensors are small enough.
-const FEWER_BYTES: Bytes = 8;
 
 /// The bytes that a graph may need in one of its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,10 +66,12 @@ impl Subject<'_> {
             return Ok(found);
         }
         let budget = target.budget.unwrap_or(Bytes::MAX);
-        let tiled = match target.largest {
-            Some(largest) => self.with_small_tensors(largest, budget, sizes)?,
-            None => self.tiled(budget, sizes)?,
-        };
+        if let Some(largest) = target.largest
+            && let Some(found) = self.with_small_tensors(largest, sizes)?
+        {
+            return Ok(found);
+        }
+        let tiled = self.tiled(budget, sizes)?;
         if tiled.after() <= budget {
             return Ok(tiled);
         }
@@ -80,15 +79,24 @@ impl Subject<'_> {
         Ok(again.filter(|again| again.after() < tiled.after()).unwrap_or(tiled))
     }
 
-    /// Returns the graph with the fewest tiles in which no tensor needs more than `largest`; if there is none, the smallest one.
-    fn with_small_tensors(&self, largest: Bytes, budget: Bytes, sizes: &mut dyn Sizes) -> Result<Change, NotChanged> {
-        let mut found = self.tiled(budget, sizes)?;
-        let mut bytes = found.after().min(budget);
-        while found.largest(sizes) > largest && found.after() <= bytes {
-            bytes -= bytes / FEWER_BYTES;
-            found = self.tiled(bytes, sizes)?;
+    /// Returns the graph in which tensors that need more than `largest` are computed in tiles; `None` if there are none.
+    fn with_small_tensors(&self, largest: Bytes, sizes: &mut dyn Sizes) -> Result<Option<Change>, NotChanged> {
+        let large: &mut dyn Sizes = &mut |tensor: TensorId, buffer: BufferIndex| {
+            Some(sizes.alloc_size(tensor, buffer)).filter(|size| *size > largest).unwrap_or(0)
+        };
+        let Change::Tiles(mut found) = self.tiled(largest, large)? else { return Ok(None) };
+        if !found.is_changed {
+            return Ok(None);
         }
-        Ok(found)
+        let workspace = &mut Workspace::default();
+        let given = &self.graph.graph;
+        found.before = plan(given, self.buffers, self.requests, sizes, Wishes::default(), workspace)?.bytes();
+        let mut found = Change::Tiles(found);
+        let after = found.plan(self.buffers, self.requests.leafs, sizes)?.bytes();
+        if let Change::Tiles(found) = &mut found {
+            found.after = after;
+        }
+        Ok(Some(found))
     }
 
     /// Returns the graph with large intermediates in tiles.
