@@ -47,6 +47,16 @@ pub struct BudgetedJob {
 }
 
 impl BudgetedJob {
+    /// Gives the scheduler of a job a budget: the guard is preloaded.
+    ///
+    /// # Errors
+    /// The guard cannot be built.
+    pub fn of_scheduler(mut job: Job, budget: u64, allocators: &'static [(&'static str, u32)]) -> Result<Self> {
+        job.with.preload(&guard_library()?);
+        job.with.variables.push(("LASTUSE_BUDGET", budget.to_string().into()));
+        Ok(Self { job, budget, allocators })
+    }
+
     /// Runs the job on ggml-alloc, and with the budget. Checks that results are the same, that the buffers keep the
     /// budget, and that those which are looked at were larger. Prints ratios and adds them to `report.txt` in `folder`.
     ///
@@ -91,24 +101,26 @@ pub struct SharedJob {
 /// What all allocators in an arena take at a time, as a share of the bytes of the largest without it and of what is apart.
 const MOST_IN_ARENA: f64 = 1.02;
 
-/// Runs the jobs of a host, and those in an arena, as far as the options name them.
+/// Runs the jobs of a host, those in an arena, and those with a budget, as far as the options name them.
 ///
 /// # Errors
 /// A failed check.
-pub fn run_jobs_and_shared(
+pub fn run_all(
     host: &str,
     folder: &Path,
     jobs: &[Job],
-    shared: &[SharedJob],
+    (shared, budgeted): (&[SharedJob], &[BudgetedJob]),
     options: &Options,
 ) -> Result<()> {
-    let wanted: Vec<&SharedJob> =
-        shared.iter().filter(|shared| options.names(&shared.job) && !options.faults).collect();
+    let is_wanted = |job: &Job| options.names(job) && !options.faults;
+    let shared: Vec<&SharedJob> = shared.iter().filter(|shared| is_wanted(&shared.job)).collect();
+    let budgeted: Vec<&BudgetedJob> = budgeted.iter().filter(|budgeted| is_wanted(&budgeted.job)).collect();
     // Words that name those alone name none of the others.
-    if wanted.is_empty() || jobs.iter().any(|job| options.names(job)) {
+    if (shared.is_empty() && budgeted.is_empty()) || jobs.iter().any(|job| options.names(job)) {
         run_jobs(host, folder, jobs, options)?;
     }
-    wanted.into_iter().try_for_each(|shared| shared.check(folder))
+    shared.into_iter().try_for_each(|shared| shared.check(folder))?;
+    budgeted.into_iter().try_for_each(|budgeted| budgeted.check(folder))
 }
 
 impl SharedJob {

@@ -8,7 +8,7 @@ use lastuse_c_tests::models::{Kind, WhisperModel, write_whisper};
 use lastuse_c_tests::{Result, copy_folder};
 use lastuse_vendor::{Package, target_folder};
 
-use crate::changed::{SharedJob, run_jobs_and_shared};
+use crate::changed::{BudgetedJob, SharedJob, run_all};
 use crate::job::{Job, OUTPUT, Threads, Way};
 use crate::jobs::Options;
 use crate::programs::Driver;
@@ -47,6 +47,9 @@ const TASKS: [(&str, &str); 10] = [
 
 /// Those that are run in an arena, too.
 const IN_ARENA: [&str; 3] = ["greedy", "greedy, no flash attention", "3 states in turn"];
+
+/// The bytes of an encoder in tiles.
+const ENCODER_BUDGET: u64 = 7_000_000;
 
 /// What is shared.
 const ARENAS: [&str; 2] = ["shared", "shared,outputs"];
@@ -109,7 +112,19 @@ pub fn test(options: &Options) -> Result<()> {
         }
     }
     let shared: Vec<SharedJob> = jobs.iter().flat_map(in_arena).collect();
-    run_jobs_and_shared(NAME, &folder, &jobs, &shared, options)
+    let tiled: Result<Vec<BudgetedJob>> = jobs.iter().filter(|job| is_in_tiles(job)).map(in_tiles).collect();
+    run_all(NAME, &folder, &jobs, (&shared, &tiled?), options)
+}
+
+/// Returns `true` for the use of the first model in which its encoder computes all scores of attention at once.
+fn is_in_tiles(job: &Job) -> bool {
+    job.name == TASKS[1].0 && job.model.ends_with(MODELS[0].0) && job.way == Way::Preloaded
+}
+
+/// Gives the encoder a third of the bytes that it takes on ggml-alloc. It has the second of the four schedulers of a state.
+fn in_tiles(job: &Job) -> Result<BudgetedJob> {
+    let named = Job { name: format!("{}, in tiles", job.name), ..job.clone() };
+    BudgetedJob::of_scheduler(named, ENCODER_BUDGET, &[("encoder", 2)])
 }
 
 /// Positions of the sound that the encoder has.

@@ -9,12 +9,12 @@ pub use self::programs::LlamaPrograms;
 
 use std::path::{Path, PathBuf};
 
+use lastuse_c_tests::Result;
 use lastuse_c_tests::cmake::CmakeBuild;
 use lastuse_c_tests::debian::{Has, Needed, check};
-use lastuse_c_tests::{Result, guard_library};
 use lastuse_vendor::{Package, target_folder};
 
-use crate::changed::{BudgetedJob, SharedJob, run_jobs_and_shared};
+use crate::changed::{BudgetedJob, SharedJob, run_all};
 use crate::job::{Job, OUTPUT, Threads, Way};
 use crate::jobs::Options;
 
@@ -189,15 +189,8 @@ impl LlamaHost {
             programs.write_projector(&projector(&folder))?;
         }
         let tiled = in_tiles(&programs, &folder)?;
-        let wanted: Vec<&BudgetedJob> =
-            tiled.iter().filter(|tiled| options.names(&tiled.job) && !options.faults).collect();
-        // Words that name those alone name none of the others.
         let turns = in_turns(self, &programs, &folder);
-        let mut others = jobs.iter().chain(turns.iter().map(|turns| &turns.job));
-        if wanted.is_empty() || others.any(|job| options.names(job)) {
-            run_jobs_and_shared(self.name, &folder, &jobs, &turns, options)?;
-        }
-        wanted.into_iter().try_for_each(|tiled| tiled.check(&folder))
+        run_all(self.name, &folder, &jobs, (&turns, &tiled), options)
     }
 }
 
@@ -207,16 +200,13 @@ fn projector(folder: &Path) -> PathBuf {
 
 /// Returns the jobs whose graphs are tiled before the scheduler gets them, for which the guard is preloaded.
 fn in_tiles(programs: &LlamaPrograms, folder: &Path) -> Result<Vec<BudgetedJob>> {
-    let guard = guard_library()?;
     let models = IN_TILES.iter().filter_map(|name| MODELS.iter().find(|model| model.name == *name));
     let budgeted = |model: &Model| {
         let file = folder.join(model.name).with_extension("gguf");
-        let mut job = job(programs, model, &file, ("in tiles", IN_TILES_WITH), Way::Preloaded);
-        job.with.preload(&guard);
-        job.with.variables.push(("LASTUSE_BUDGET", BUDGET.to_string().into()));
-        BudgetedJob { job, budget: BUDGET, allocators: &[("compute buffer", 1)] }
+        let job = job(programs, model, &file, ("in tiles", IN_TILES_WITH), Way::Preloaded);
+        BudgetedJob::of_scheduler(job, BUDGET, &[("compute buffer", 1)])
     };
-    Ok(models.map(budgeted).collect())
+    models.map(budgeted).collect()
 }
 
 /// Returns the jobs whose contexts take turns.
