@@ -128,7 +128,7 @@ mod bindings {
         "ggml_backend_(supports_op|supports_buft|offload_op)",
         "ggml_backend_(graph_compute|tensor_(get|set|memset)|buffer_(get_usage|is_host|clear))",
         "ggml_backend_sched_(graph_compute|set_eval_callback|get_n_backends|get_n_copies|get_backend|get_buffer_type)",
-        "ggml_backend_sched_(split_graph|reset|reserve|get_buffer_size)",
+        "ggml_backend_sched_(new|free|split_graph|reset|reserve|get_buffer_size)",
         "ggml_backend_(name|get_device)",
         "ggml_backend_sched_(get_tensor_backend|set_tensor_backend)",
     ];

@@ -772,12 +772,13 @@ size_t lastuse_sched_room(size_t graph_size);
 
 // Changes a graph as LASTUSE_REORDER, LASTUSE_BUDGET and LASTUSE_RECOMPUTE say, and assigns its nodes to the backends that would have
 // computed it. Call it before sched reserves (reserves: true) or allocates the graph, each time, while no graph is allocated in sched;
-// room is the graph_size that sched was made with. Has no effect on a graph that is allocated, or that was changed before. Returns
+// room and op_offload are the arguments that sched was made with. Has no effect on a graph that is allocated, or that was changed before. Returns
 // false if the graph must not be computed. The guard that lastuse run preloads calls it for programs that know nothing of lastuse.
 // docs/tiling.md has what a program may rely on.
 bool lastuse_sched_prepare(struct ggml_backend_sched *sched,
                            struct ggml_cgraph *graph,
                            size_t room,
+                           bool op_offload,
                            bool reserves);
 
 // Gives a graph that lastuse_sched_prepare has tiled back as the program has built it. Call it after the graph was reserved, and not

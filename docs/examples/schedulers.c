@@ -54,19 +54,19 @@ void example_of_lastuse_sched_explain(struct ggml_context * ctx, ggml_backend_t 
 // A scheduler for graphs of 64 nodes and leafs. More, if a budget is set.
 void example_of_lastuse_sched_room(struct ggml_context * ctx, ggml_backend_t backend) {
     size_t               room  = lastuse_sched_room(64);
-    ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, room, false, false);
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, room, false, true);
     ggml_backend_sched_free(sched);
 }
 
 void example_of_lastuse_sched_prepare(struct ggml_context * ctx, ggml_backend_t backend) {
     size_t               room  = lastuse_sched_room(64);
-    ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, room, false, false);
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, room, false, true);
     ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
     struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
     struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 64, false);
     ggml_set_input(input);
     ggml_build_forward_expand(graph, ggml_sum(ctx, input));
-    GGML_ASSERT(lastuse_sched_prepare(sched, graph, room, false)); // before it is allocated or computed
+    GGML_ASSERT(lastuse_sched_prepare(sched, graph, room, true, false)); // before it is allocated or computed
     GGML_ASSERT(ggml_backend_sched_alloc_graph(sched, graph));
     lastuse_sched_forget(sched);
     ggml_backend_sched_free(sched);
@@ -74,13 +74,13 @@ void example_of_lastuse_sched_prepare(struct ggml_context * ctx, ggml_backend_t 
 
 void example_of_lastuse_sched_restore(struct ggml_context * ctx, ggml_backend_t backend) {
     size_t               room  = lastuse_sched_room(64);
-    ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, room, false, false);
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, room, false, true);
     ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
     struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
     struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 64, false);
     ggml_set_input(input);
     ggml_build_forward_expand(graph, ggml_sum(ctx, input));
-    lastuse_sched_prepare(sched, graph, room, true);
+    lastuse_sched_prepare(sched, graph, room, true, true);
     GGML_ASSERT(ggml_backend_sched_reserve(sched, graph));
     lastuse_sched_restore(graph);
     GGML_ASSERT(ggml_graph_n_nodes(graph) == 1);

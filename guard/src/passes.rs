@@ -13,12 +13,12 @@ const VARIABLES: [&CStr; 3] = [c"LASTUSE_BUDGET", c"LASTUSE_RECOMPUTE", c"LASTUS
 
 type Reset = unsafe extern "C" fn(*mut c_void);
 type Allocate = unsafe extern "C" fn(*mut c_void, *mut c_void) -> bool;
-type New = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, usize, bool, bool) -> *mut c_void;
+type New = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, usize, bool, u8) -> *mut c_void;
 
 /// The functions of lastuse that change graphs.
 struct Passes {
     room: extern "C" fn(usize) -> usize,
-    prepare: unsafe extern "C" fn(*mut c_void, *mut c_void, usize, bool) -> bool,
+    prepare: unsafe extern "C" fn(*mut c_void, *mut c_void, usize, bool, bool) -> bool,
     restore: unsafe extern "C" fn(*mut c_void),
     forget: extern "C" fn(*mut c_void),
 }
@@ -28,6 +28,8 @@ struct Passes {
 struct Scheduler {
     /// The nodes and leafs that it was made for.
     room: usize,
+    /// Whether it moves operations to devices.
+    offloads: bool,
     /// Whether the program looks at its nodes: such programs know which ones to expect.
     is_watched: bool,
     /// Whether it has allocated a graph since it was reset.
@@ -97,10 +99,10 @@ fn note(scheduler: *mut c_void, change: impl FnOnce(&mut Scheduler)) {
 /// `scheduler` and `graph` are live, and no other thread uses them.
 pub unsafe fn prepare(scheduler: *mut c_void, graph: *mut c_void, reserves: bool) -> bool {
     let Some(passes) = asked().filter(|_| !Call::is_inside()) else { return true };
-    let Some(Scheduler { room, .. }) = changing(scheduler) else { return true };
+    let Some(Scheduler { room, offloads, .. }) = changing(scheduler) else { return true };
     let _call = Call::enter();
     // SAFETY: live, and used by no other thread, as the caller guarantees.
-    unsafe { (passes.prepare)(scheduler, graph, room, reserves) }
+    unsafe { (passes.prepare)(scheduler, graph, room, offloads, reserves) }
 }
 
 /// Returns a scheduler whose graphs are changed.
@@ -155,7 +157,7 @@ pub fn forget(scheduler: *mut c_void) {
 }
 
 /// Wraps ggml's function: gives the scheduler room for what passes add to its graphs. Earlier versions of ggml do not read the last
-/// argument.
+/// argument, so it may be any number.
 ///
 /// # Safety
 /// The requirements of ggml's function.
@@ -166,7 +168,7 @@ pub unsafe extern "C" fn ggml_backend_sched_new(
     count: c_int,
     graph_size: usize,
     is_parallel: bool,
-    offloads: bool,
+    offloads: u8,
 ) -> *mut c_void {
     let asked = asked().filter(|_| !Call::is_inside());
     let room = asked.map_or(graph_size, |passes| (passes.room)(graph_size));
@@ -175,7 +177,9 @@ pub unsafe extern "C" fn ggml_backend_sched_new(
     // SAFETY: the caller's arguments, forwarded, with more room.
     let made = unsafe { new(backends, types, count, room, is_parallel, offloads) };
     if asked.is_some() {
-        schedulers(|all| all.insert(made.addr(), Scheduler { room, is_watched: false, is_allocated: false }));
+        schedulers(|all| {
+            all.insert(made.addr(), Scheduler { room, offloads: offloads != 0, is_watched: false, is_allocated: false })
+        });
     }
     made
 }

@@ -123,7 +123,7 @@ pub extern "C" fn lastuse_sched_room(graph_size: usize) -> usize {
 
 /// Changes a graph as LASTUSE_REORDER, LASTUSE_BUDGET and LASTUSE_RECOMPUTE say, and assigns its nodes to the backends that would have
 /// computed it. Call it before sched reserves (reserves: true) or allocates the graph, each time, while no graph is allocated in sched;
-/// room is the graph_size that sched was made with. Has no effect on a graph that is allocated, or that was changed before. Returns
+/// room and op_offload are the arguments that sched was made with. Has no effect on a graph that is allocated, or that was changed before. Returns
 /// false if the graph must not be computed. The guard that lastuse run preloads calls it for programs that know nothing of lastuse.
 /// docs/tiling.md has what a program may rely on.
 ///
@@ -134,6 +134,7 @@ pub unsafe extern "C" fn lastuse_sched_prepare(
     sched: *mut ggml_backend_sched,
     graph: *mut ggml_cgraph,
     room: usize,
+    op_offload: bool,
     reserves: bool,
 ) -> bool {
     total("lastuse_sched_prepare", |call| {
@@ -142,7 +143,8 @@ pub unsafe extern "C" fn lastuse_sched_prepare(
         let Ok(ggml) = (unsafe { ggml_of_graph(null_mut(), graph) }) else { return true };
         let Some(runtime) = ggml.served() else { return true };
         // SAFETY: live, and of this thread: see "# Safety".
-        let prepared = unsafe { scheduler::prepare(runtime, sched, graph, room, (reserves, ggml.events.is_some())) };
+        let prepared =
+            unsafe { scheduler::prepare(runtime, sched, graph, (room, op_offload), (reserves, ggml.events.is_some())) };
         prepared.inspect_err(|why| fail(call.name, why)).is_ok()
     })
 }

@@ -281,6 +281,15 @@ pub type ggml_backend_dev_description = unsafe extern "C" fn(device: ggml_backen
 pub type ggml_backend_dev_memory = unsafe extern "C" fn(device: ggml_backend_dev_t, free: *mut usize, total: *mut usize);
 pub type ggml_backend_dev_type = unsafe extern "C" fn(device: ggml_backend_dev_t) -> u32;
 pub type ggml_backend_dev_supports_op = unsafe extern "C" fn(device: ggml_backend_dev_t, op: *const ggml_tensor) -> bool;
+pub type ggml_backend_sched_new = unsafe extern "C" fn(
+    backends: *mut ggml_backend_t,
+    bufts: *mut ggml_backend_buffer_type_t,
+    n_backends: ::core::ffi::c_int,
+    graph_size: usize,
+    parallel: bool,
+    op_offload: bool,
+) -> ggml_backend_sched_t;
+pub type ggml_backend_sched_free = unsafe extern "C" fn(sched: ggml_backend_sched_t);
 pub type ggml_backend_sched_reserve = unsafe extern "C" fn(sched: ggml_backend_sched_t, measure_graph: *mut ggml_cgraph) -> bool;
 pub type ggml_backend_sched_get_n_backends = unsafe extern "C" fn(sched: ggml_backend_sched_t) -> ::core::ffi::c_int;
 pub type ggml_backend_sched_get_backend = unsafe extern "C" fn(sched: ggml_backend_sched_t, i: ::core::ffi::c_int) -> ggml_backend_t;

@@ -80,6 +80,7 @@ functions! {
         ggml_backend_sched_graph_compute ggml_backend_sched_set_eval_callback ggml_backend_sched_get_n_backends
         ggml_backend_sched_get_backend ggml_backend_sched_get_buffer_type
         ggml_backend_sched_set_tensor_backend ggml_backend_sched_get_tensor_backend ggml_backend_sched_split_graph
+        ggml_backend_sched_new ggml_backend_sched_free
         ggml_backend_sched_reset ggml_backend_sched_reserve ggml_backend_sched_get_buffer_size
         ggml_backend_sched_get_n_copies ggml_backend_name ggml_backend_get_device
     }

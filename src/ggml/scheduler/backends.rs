@@ -1,7 +1,8 @@
-//! The backends of a live scheduler: which of them compute the nodes of a graph, asked of the scheduler itself.
+//! The backends of a live scheduler, and which of them would compute the nodes of a graph: a second scheduler of the same backends is
+//! asked, which computes nothing. The scheduler itself would take a question for a graph: it compares each with the one before.
 
 use std::collections::HashSet;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
 
 use crate::ggml::allocator::{Assignment, Backend};
@@ -16,6 +17,8 @@ use crate::placement::Bytes;
 /// The functions of a ggml that tells its schedulers' decisions.
 #[derive(Clone, Copy)]
 struct Asked {
+    new: bindings::ggml_backend_sched_new,
+    free: bindings::ggml_backend_sched_free,
     split: bindings::ggml_backend_sched_split_graph,
     reset: bindings::ggml_backend_sched_reset,
     backend_of: bindings::ggml_backend_sched_get_tensor_backend,
@@ -26,6 +29,8 @@ impl Asked {
     fn of(runtime: &Runtime) -> Option<Self> {
         let functions = &runtime.functions;
         Some(Self {
+            new: functions.ggml_backend_sched_new?,
+            free: functions.ggml_backend_sched_free?,
             split: functions.ggml_backend_sched_split_graph?,
             reset: functions.ggml_backend_sched_reset?,
             backend_of: functions.ggml_backend_sched_get_tensor_backend?,
@@ -34,19 +39,44 @@ impl Asked {
     }
 }
 
+/// A second scheduler of the backends of one, to be asked. Freed when dropped.
+pub struct Adviser {
+    functions: Asked,
+    scheduler: NonNull<ggml_backend_sched>,
+}
+
+impl std::fmt::Debug for Adviser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Adviser").field("scheduler", &self.scheduler).finish_non_exhaustive()
+    }
+}
+
+impl Adviser {
+    /// Creates the one of a scheduler that was made for `room` nodes and leafs, and that moves operations to devices if it `offloads`;
+    /// `None` if this ggml has no functions for that.
+    pub fn new(of: LiveScheduler, room: usize, offloads: bool) -> Option<Self> {
+        let functions = Asked::of(of.runtime)?;
+        let (mut backends, mut types): (Vec<_>, Vec<_>) =
+            of.backends().into_iter().map(|(backend, buffer_type)| (backend, buffer_type.as_ptr())).unzip();
+        let count = c_int::try_from(backends.len()).ok()?;
+        // SAFETY: live backends, and a buffer type for each. Earlier versions of ggml do not read the last argument.
+        let made = unsafe { (functions.new)(backends.as_mut_ptr(), types.as_mut_ptr(), count, room, false, offloads) };
+        NonNull::new(made).map(|scheduler| Self { functions, scheduler })
+    }
+}
+
+impl Drop for Adviser {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, and used no more.
+        unsafe { (self.functions.free)(self.scheduler.as_ptr()) };
+    }
+}
+
 /// A live scheduler.
 #[derive(Clone, Copy)]
 pub struct LiveScheduler {
     runtime: &'static Runtime,
     scheduler: NonNull<ggml_backend_sched>,
-}
-
-/// What a scheduler would do with a graph.
-pub struct Answer<'g> {
-    /// The backends that compute it.
-    pub assignment: Assignment,
-    /// The tensors that the program itself had assigned, with their backends.
-    pub by_program: Vec<(TensorRef<'g>, *mut ggml_backend)>,
 }
 
 impl LiveScheduler {
@@ -82,41 +112,48 @@ impl LiveScheduler {
         backends.filter_map(of_backend).collect()
     }
 
-    /// Has the scheduler split a graph as it would to compute it, and resets it. Nothing of the graph is changed. Returns `None` if
-    /// this ggml has no function for that.
+    /// Returns which backends would compute a graph, and which tensors the program has assigned. Nothing of the graph is changed.
     ///
     /// # Safety
-    /// `graph` is live with its tensors for `'g`, is not allocated, has at most as many nodes as the scheduler is made for, and no other
-    /// thread uses it. No graph is allocated in the scheduler.
-    pub unsafe fn ask<'g>(self, graph: NonNull<ggml_cgraph>) -> Option<Answer<'g>> {
-        let asked = Asked::of(self.runtime)?;
+    /// `graph` is live with its tensors, is not allocated, has at most as many nodes as the scheduler is made for, and no other
+    /// thread uses it.
+    pub unsafe fn ask(self, adviser: &Adviser, graph: NonNull<ggml_cgraph>) -> Assignment {
+        let Adviser { functions, scheduler } = adviser;
         let backends = self.backends();
         // SAFETY: live, as the caller guarantees.
-        let live: GraphRef<'g> = unsafe { GraphRef::new(graph) };
-        let listed = || live.leafs.iter().chain(live.nodes).copied();
-        // SAFETY: a live scheduler, and a live tensor.
-        let backend_of =
-            |tensor: TensorRef<'_>| unsafe { (asked.backend_of)(self.scheduler.as_ptr(), tensor.as_ptr()) };
-        let own =
-            listed().map(|tensor| (tensor, backend_of(tensor))).filter(|(_, backend)| !backend.is_null()).collect();
-        let sources: Vec<_> = live.nodes.iter().map(|node| *node.source_slots()).collect();
-        // SAFETY: a live scheduler and a live graph that has room in it.
-        unsafe { (asked.split)(self.scheduler.as_ptr(), graph.as_ptr()) };
-        let mut assignment = Assignment::new(self.described(&backends));
-        let position = |tensor| backends.iter().position(|(backend, _)| *backend == backend_of(tensor));
+        let live = unsafe { GraphRef::new(graph) };
+        let nodes: Vec<TensorRef<'_>> = live.nodes.to_vec();
+        let listed = || live.leafs.iter().chain(&nodes).copied();
         for tensor in listed() {
-            if let Some(at) = position(tensor) {
+            // SAFETY: a live scheduler, and a live tensor.
+            let backend = unsafe { (functions.backend_of)(self.scheduler.as_ptr(), tensor.as_ptr()) };
+            if !backend.is_null() {
+                // SAFETY: a live scheduler that has this backend, and a live tensor.
+                unsafe { (functions.assign)(scheduler.as_ptr(), tensor.as_ptr(), backend) };
+            }
+        }
+        let sources: Vec<_> = nodes.iter().map(|node| *node.source_slots()).collect();
+        // SAFETY: a live scheduler and a live graph that has room in it.
+        unsafe { (functions.split)(scheduler.as_ptr(), graph.as_ptr()) };
+        // A backend may have changed the order.
+        // SAFETY: live, with these nodes; `live` is not used any more.
+        unsafe { GraphRef::set_nodes(graph, &nodes) };
+        let mut assignment = Assignment::new(self.described(&backends));
+        for tensor in listed() {
+            // SAFETY: a live scheduler, and a live tensor.
+            let backend = unsafe { (functions.backend_of)(scheduler.as_ptr(), tensor.as_ptr()) };
+            if let Some(at) = backends.iter().position(|(known, _)| *known == backend) {
                 assignment.assign(tensor, at);
             }
         }
-        for (copy, at) in self.take_copies(live, &sources, &assignment) {
+        for (copy, at) in take_copies(&nodes, &sources, &assignment) {
             let bytes = self.runtime.nbytes(copy).saturating_mul(self.copies_of_each());
             let backend = &mut assignment.backends[at];
             backend.copies = backend.copies.saturating_add(bytes);
         }
         // SAFETY: a live scheduler in which no graph is allocated.
-        unsafe { (asked.reset)(self.scheduler.as_ptr()) };
-        Some(Answer { assignment, by_program: own })
+        unsafe { (functions.reset)(scheduler.as_ptr()) };
+        assignment
     }
 
     /// Assigns tensors of a graph that is about to be reserved or allocated.
@@ -167,34 +204,33 @@ impl LiveScheduler {
         !device.is_null() && unsafe { kind(device) } == DEVICE_CPU
     }
 
-    /// Gives the nodes of a graph that was split their own sources again. Returns the copies that took their places, each once, with
-    /// the positions of their backends.
-    fn take_copies<'g>(
-        self,
-        live: GraphRef<'g>,
-        sources: &[[Option<TensorRef<'g>>; MAX_SOURCES]],
-        assignment: &Assignment,
-    ) -> Vec<(TensorRef<'g>, usize)> {
-        let (mut copies, mut seen) = (Vec::new(), HashSet::new());
-        for (&node, own) in live.nodes.iter().zip(sources) {
-            for (slot, source) in own.iter().enumerate() {
-                let (Some(own), Some(copy)) = (source, node.source(slot)) else { continue };
-                if copy != *own {
-                    if seen.insert(copy.address()) {
-                        copies.extend(assignment.of(node).map(|at| (copy, at)));
-                    }
-                    // SAFETY: no reference into the tensor is held.
-                    unsafe { TensorMut::new(node) }.set_source(slot, *own);
-                }
-            }
-        }
-        copies
-    }
-
     /// Returns how many copies the scheduler makes of each input, for runs that overlap.
     fn copies_of_each(self) -> Bytes {
         let count = self.runtime.functions.ggml_backend_sched_get_n_copies;
         // SAFETY: a live scheduler.
         count.map_or(1, |count| Bytes::try_from(unsafe { count(self.scheduler.as_ptr()) }).unwrap_or(1))
     }
+}
+
+/// Gives the nodes of a graph that was split their own sources again. Returns the copies that took their places, each once, with the
+/// positions of their backends.
+fn take_copies<'g>(
+    nodes: &[TensorRef<'g>],
+    sources: &[[Option<TensorRef<'g>>; MAX_SOURCES]],
+    assignment: &Assignment,
+) -> Vec<(TensorRef<'g>, usize)> {
+    let (mut copies, mut seen) = (Vec::new(), HashSet::new());
+    for (&node, own) in nodes.iter().zip(sources) {
+        for (slot, source) in own.iter().enumerate() {
+            let (Some(own), Some(copy)) = (source, node.source(slot)) else { continue };
+            if copy != *own {
+                if seen.insert(copy.address()) {
+                    copies.extend(assignment.of(node).map(|at| (copy, at)));
+                }
+                // SAFETY: no reference into the tensor is held.
+                unsafe { TensorMut::new(node) }.set_source(slot, *own);
+            }
+        }
+    }
+    copies
 }

@@ -20,7 +20,7 @@ use crate::ggml::process::settings::settings;
 use crate::ggml::refusal::Refusal;
 use crate::ggml::version::SIGNATURE;
 use crate::settings::Switch;
-use backends::LiveScheduler;
+use backends::{Adviser, LiveScheduler};
 
 /// The most nodes that a scheduler has room for beyond those of its graphs: it takes some kilobytes for each.
 const MOST_ADDED: usize = 16_384;
@@ -31,8 +31,8 @@ struct Scheduler {
     address: usize,
     /// `None` if its graphs stay as they are.
     passes: Option<(Planner, Box<Passes>)>,
-    /// Whether it has several backends.
-    has_several: bool,
+    /// What is asked if it has several backends.
+    adviser: Option<Adviser>,
 }
 
 // SAFETY: buffer types are used by any thread, as ggml's own schedulers use them; a scheduler is used by one thread at a time.
@@ -51,7 +51,7 @@ pub fn room_for(graph_size: usize) -> usize {
 }
 
 /// Changes a graph as the settings say, before `scheduler` reserves, allocates or computes it; the scheduler was made for graphs
-/// of `room` nodes and leafs. A graph that is allocated stays as it is, and so does one that was changed before. If plans
+/// of `room` nodes and leafs, and moves operations to devices if it `offloads`. A graph that is allocated stays as it is, and so does one that was changed before. If plans
 /// `are_compared`, what ggml-alloc needs for the given graph is kept for the report. A graph that `is_reserved` is given back by
 /// [`restore`] afterwards.
 ///
@@ -65,7 +65,7 @@ pub unsafe fn prepare(
     runtime: &'static Runtime,
     scheduler: NonNull<ggml_backend_sched>,
     graph: NonNull<ggml_cgraph>,
-    room: usize,
+    (room, offloads): (usize, bool),
     (is_reserved, are_compared): (bool, bool),
 ) -> Result<(), Refusal> {
     // SAFETY: live, as the caller guarantees.
@@ -75,15 +75,16 @@ pub unsafe fn prepare(
     }
     let most_nodes = room.saturating_sub(live.leafs.len());
     // SAFETY: live, as the caller guarantees.
-    let mut used = take(scheduler).unwrap_or_else(|| unsafe { Scheduler::new(runtime, scheduler, are_compared) });
+    let mut used = take(scheduler)
+        .unwrap_or_else(|| unsafe { Scheduler::new(runtime, scheduler, (room, offloads), are_compared) });
     let changed = match &mut used.passes {
         Some((planner, passes)) => {
             passes.limit_nodes(most_nodes);
-            if used.has_several {
+            if let Some(adviser) = &used.adviser {
                 // SAFETY: live, and not used otherwise, as the caller guarantees.
                 let scheduler = unsafe { LiveScheduler::new(runtime, scheduler) };
                 // SAFETY: as above; the graph is not allocated.
-                unsafe { prepare_for_several(scheduler, planner, passes, graph) }
+                unsafe { prepare_for_several((scheduler, adviser), planner, passes, graph) }
             } else if is_reserved {
                 // SAFETY: live, and not used otherwise, as the caller guarantees.
                 unsafe { passes.before_reserving(planner, graph, &mut None, None) }
@@ -106,29 +107,23 @@ pub unsafe fn prepare(
 /// # Safety
 /// The promises of [`prepare`]; the graph is not allocated, nor is another one in the scheduler.
 unsafe fn prepare_for_several(
-    scheduler: LiveScheduler,
+    (scheduler, adviser): (LiveScheduler, &Adviser),
     planner: &mut Planner,
     passes: &mut Passes,
     graph: NonNull<ggml_cgraph>,
 ) -> Result<(), Refusal> {
     // SAFETY: live, and used by no other thread, as the caller guarantees.
     let known = unsafe { backends_of(graph) };
-    let by_program = if known.is_some() {
-        Vec::new()
-    } else {
+    if known.is_none() {
         // SAFETY: as above.
-        let Some(mut answer) = (unsafe { scheduler.ask(graph) }) else { return Ok(()) };
+        let mut assignment = unsafe { scheduler.ask(adviser, graph) };
         // SAFETY: as above.
-        unsafe { passes.fit(planner, graph, Some(&mut answer.assignment)) }?;
-        answer.by_program
-    };
+        unsafe { passes.fit(planner, graph, Some(&mut assignment)) }?;
+    }
     // SAFETY: as above.
-    match unsafe { backends_of(graph) } {
-        Some(nodes) => {
-            let backends = scheduler.backends();
-            scheduler.assign(nodes.into_iter().map(|(node, at)| (node, backends[at].0)));
-        }
-        None => scheduler.assign(by_program),
+    if let Some(nodes) = unsafe { backends_of(graph) } {
+        let backends = scheduler.backends();
+        scheduler.assign(nodes.into_iter().map(|(node, at)| (node, backends[at].0)));
     }
     Ok(())
 }
@@ -186,21 +181,28 @@ fn take(scheduler: NonNull<ggml_backend_sched>) -> Option<Scheduler> {
 impl Scheduler {
     /// # Safety
     /// `scheduler` is live and of this ggml, and no other thread uses it.
-    unsafe fn new(runtime: &'static Runtime, scheduler: NonNull<ggml_backend_sched>, are_compared: bool) -> Self {
+    unsafe fn new(
+        runtime: &'static Runtime,
+        scheduler: NonNull<ggml_backend_sched>,
+        (room, offloads): (usize, bool),
+        are_compared: bool,
+    ) -> Self {
         let settings = settings();
         // SAFETY: live, as the caller guarantees.
-        let backends = unsafe { LiveScheduler::new(runtime, scheduler) }.backends();
-        let types: Vec<_> = backends.into_iter().map(|(_, buffer_type)| buffer_type).collect();
+        let live = unsafe { LiveScheduler::new(runtime, scheduler) };
+        let types: Vec<_> = live.backends().into_iter().map(|(_, buffer_type)| buffer_type).collect();
         let planner = Planner::new(runtime, &types, &settings);
         let passes = Passes::new(&settings, are_compared);
-        let has_several = types.len() > 1;
+        let has_several = types.len() > 1 && passes.is_some();
         if has_several && settings.reorder == Switch::On {
             runtime.log_warning(&format!(
                 "{SIGNATURE}LASTUSE_REORDER has no effect on schedulers with several backends: the order of their nodes stays as \
                  it is\n"
             ));
         }
-        let passes = passes.filter(|_| !types.is_empty()).map(|passes| (planner, passes));
-        Self { address: scheduler.as_ptr().addr(), passes, has_several }
+        let adviser = if has_several { Adviser::new(live, room, offloads) } else { None };
+        let is_known = !types.is_empty() && has_several == adviser.is_some();
+        let passes = passes.filter(|_| is_known).map(|passes| (planner, passes));
+        Self { address: scheduler.as_ptr().addr(), passes, adviser }
     }
 }

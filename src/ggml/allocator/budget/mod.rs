@@ -256,9 +256,11 @@ impl BudgetPass {
             let mut names = planner.types.list[buffer as usize].names();
             let backends = || assignment.into_iter().flat_map(|assignment| assignment.backends_in(buffer));
             names.extend(backends().map(|backend| backend.name.clone()));
-            let left = |bytes: Option<Bytes>| Some(backends().fold(bytes?, |left, it| left.saturating_sub(it.copies)));
+            let copies = backends().fold(0, |sum: Bytes, backend| sum.saturating_add(backend.copies));
+            let left = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.saturating_sub(copies));
             let largest = planner.types.specs[buffer as usize].max_chunk.filter(|_| self.limits_tensors);
-            Target { buffer, budget: left(self.budgets.of(&names)), training: left(self.training), largest }
+            let (budget, training) = (left(self.budgets.of(&names)), left(self.training));
+            Target { buffer, copies, budget, training, largest }
         };
         let buffers = (0..).take(planner.types.list.len());
         buffers.map(target).filter(|it| it.budget.or(it.training).or(it.largest).is_some()).collect()
@@ -387,8 +389,12 @@ fn log_change(runtime: &Runtime, found: &Change, target: Target, capacity: usize
     }
     logged.push(after);
     drop(logged);
+    let copies = match target.copies {
+        0 => String::new(),
+        copies => format!(", beside {copies} bytes of copies between backends,"),
+    };
     runtime.log_warning(&format!(
-        "{SIGNATURE}{variable}: no graph was found that fits {budget} bytes and has room in the {capacity} nodes \
+        "{SIGNATURE}{variable}: no graph was found that fits {budget} bytes{copies} and has room in the {capacity} nodes \
          of the program's graph: {after} bytes are the least that were found, and are used\n"
     ));
 }

@@ -20,6 +20,8 @@ const BISECTIONS: u32 = 8;
 pub struct Target {
     /// The buffer. What others need does not count.
     pub buffer: BufferIndex,
+    /// What the scheduler's copies between backends take of the budgets.
+    pub copies: Bytes,
     /// What any graph may need: large intermediates are computed in tiles to keep it.
     pub budget: Option<Bytes>,
     /// What a training graph may need: forward results are computed again to keep it.

@@ -1,7 +1,7 @@
 //! The state of graphs before they were tiled, to restore it: where another graph has tensors of one that was tiled, and
 //! where the program asks for tensors that only tiles are computed of.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ptr::NonNull;
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_tensor};
@@ -17,7 +17,7 @@ use super::assignment::Assignment;
 const MOST: usize = 1024;
 
 /// A tensor that is followed only while the graph that it belongs to is live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Address(NonNull<ggml_tensor>);
 
 // SAFETY: an address; code that follows it states why the tensor is live and used by no other thread.
@@ -119,8 +119,11 @@ impl Before {
     ) {
         // SAFETY: live, as the caller guarantees.
         let nodes = unsafe { GraphRef::new(graph) }.nodes;
-        let tiled: Vec<Address> = nodes.iter().copied().map(Address::of).collect();
-        let backends = assignment.map(|assignment| nodes.iter().map(|&node| assignment.of(node)).collect());
+        let changed_to = sorted(nodes);
+        let backends = assignment.map(|assignment| {
+            let assigned = |&node: &TensorRef<'_>| Some((Address::of(node), assignment.of(node)?));
+            nodes.iter().filter_map(assigned).collect()
+        });
         let changed = self.tensors.into_iter().map(|(tensor, before)| {
             // SAFETY: live, as the caller guarantees.
             let after = Fields::of(unsafe { tensor.tensor() });
@@ -132,8 +135,8 @@ impl Before {
             // SAFETY: live, as the caller guarantees.
             mark_changed(unsafe { tensor.tensor() });
         }
-        let listed: HashSet<Address> = tiled.iter().copied().collect();
-        let replaced = self.nodes.iter().copied().filter(|node| !listed.contains(node)).collect();
+        let is_listed = |node: &Address| changed_to.binary_search(node).is_ok();
+        let replaced = self.nodes.iter().copied().filter(|node| !is_listed(node)).collect();
         let mut known = KNOWN.lock();
         // Where a tensor of this graph is, one of an earlier graph is gone.
         let is_gone = |it: &Known| it.changed.iter().any(|changed| addresses.contains(&changed.tensor));
@@ -143,7 +146,7 @@ impl Before {
         }
         known.push(Known {
             graph: graph.as_ptr().addr(),
-            tiled,
+            nodes: changed_to,
             replaced,
             given: self.nodes,
             changed,
@@ -157,8 +160,8 @@ impl Before {
 #[derive(Debug)]
 struct Known {
     graph: usize,
-    /// The nodes that it has since.
-    tiled: Vec<Address>,
+    /// The nodes that it has since, by address: backends may put them into another order.
+    nodes: Vec<Address>,
     /// The nodes that only tiles are computed of.
     replaced: Vec<Address>,
     /// The nodes that it had.
@@ -167,11 +170,18 @@ struct Known {
     /// The bytes that ggml-alloc needed for it, by buffer, where they are reported.
     by_ggml: Option<Vec<Bytes>>,
     /// The backends of its nodes, if its scheduler has several.
-    backends: Option<Vec<Option<usize>>>,
+    backends: Option<HashMap<Address, usize>>,
 }
 
 /// Those of the process, the latest last.
 static KNOWN: Lock<Vec<Known>> = Lock::new(Vec::new());
+
+/// Returns the addresses of nodes in their order.
+fn sorted(nodes: &[TensorRef<'_>]) -> Vec<Address> {
+    let mut addresses: Vec<Address> = nodes.iter().copied().map(Address::of).collect();
+    addresses.sort_unstable();
+    addresses
+}
 
 impl Known {
     /// Returns `true` if it is this graph, as it was tiled.
@@ -179,10 +189,9 @@ impl Known {
         self.graph == graph.as_ptr().addr() && self.has_become(live)
     }
 
-    /// Returns `true` if it is this list of nodes, as it was tiled.
+    /// Returns `true` if it has these nodes, as it was tiled.
     fn has_become(&self, live: GraphRef<'_>) -> bool {
-        self.tiled.len() == live.nodes.len()
-            && self.tiled.iter().zip(live.nodes).all(|(tiled, &node)| *tiled == Address::of(node))
+        self.nodes.len() == live.nodes.len() && self.nodes == sorted(live.nodes)
     }
 
     /// Restores the tensors for which `is_among` returns `true`. If they are marked to stay whole, their graphs are not tiled any more.
@@ -236,7 +245,8 @@ pub unsafe fn backends_of<'g>(graph: NonNull<ggml_cgraph>) -> Option<Vec<(Tensor
     let live: GraphRef<'g> = unsafe { GraphRef::new(graph) };
     let known = KNOWN.lock();
     let backends = known.iter().rev().find(|it| it.is(graph, live))?.backends.as_ref()?;
-    Some(live.nodes.iter().copied().zip(backends).filter_map(|(node, backend)| Some((node, (*backend)?))).collect())
+    let assigned = |&node: &TensorRef<'g>| Some((node, *backends.get(&Address::of(node))?));
+    Some(live.nodes.iter().filter_map(assigned).collect())
 }
 
 /// Returns `true` if a graph was tiled that may have to be restored.

@@ -7,6 +7,7 @@
 //!  fusions   sequences that backends compute by one kernel: the bits of ggml-alloc's placement, and as many fused?
 //!  whole     llama.cpp with all layers on the device: equal logits, compute buffers no larger?
 //!  turns     contexts of llama.cpp there that take turns in an arena: equal logits, the compute buffers of one?
+//!  tiles     llama.cpp with some layers there, and a budget for the CPU: equal logits?
 //!  offload   what lastuse offload promises for it
 //!  log       the log of kernels and barriers
 //!  replayed  what lastuse replays of them for the addresses of its plans
@@ -19,8 +20,9 @@ mod log;
 mod offload;
 mod programs;
 mod replayed;
-mod whole;
+mod tiles;
 mod turns;
+mod whole;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -119,7 +121,8 @@ impl DeviceTests<'_> {
     fn run_llama(&self, device: &str, findings: &mut Findings) -> Result<()> {
         eprintln!("[{}] llama.cpp on {device}", self.host);
         whole::test(self, device, findings)?;
-        turns::test(&self.programs.placed, device, findings)
+        turns::test(&self.programs.placed, device, findings)?;
+        tiles::test(&self.programs.placed, device, findings)
     }
 
     fn devices(&self) -> Result<Vec<String>> {
