@@ -2,7 +2,7 @@
 // has the nodes that it had, is built anew, allocated, computed, and computed again without a call that allocates it. After a reset
 // another one is computed without being allocated first, under a callback, which sees the nodes of the program.
 //
-//   tiled_scheduler <number of seeds> [number of backends]
+//   tiled_scheduler <number of seeds> [number of backends] [pipeline]
 //
 // Two backends cannot read each other's memory. The program assigns nodes to both, and what is added has to be where the whole
 // would be. It prints a line for each seed: the hash of its results, and the bytes of the compute buffer of each
@@ -83,12 +83,13 @@ static bool watch(struct ggml_tensor * t, bool ask, void * user_data) {
 int main(int argc, char ** argv) {
     int                      seeds = argc > 1 ? atoi(argv[1]) : 1;
     int                      count = argc > 2 ? atoi(argv[2]) : 1;
+    bool                     parallel = argc > 3; // with a copy of each input for each of several runs
     struct separate_backends separate;
     separate_backends_init_n(&separate, count, 1);
     ggml_backend_t *             devices = count > 1 ? separate.backends : separate.cpu;
     ggml_backend_buffer_type_t * types   = count > 1 ? separate.types : NULL;
     for (int seed = 0; seed < seeds; seed++) {
-        ggml_backend_sched_t sched    = ggml_backend_sched_new(devices, types, count, LARGE_GRAPH_NODES, false, true);
+        ggml_backend_sched_t sched    = ggml_backend_sched_new(devices, types, count, LARGE_GRAPH_NODES, parallel, true);
         struct large_graph   reserved = large_graph_new((uint64_t) seed);
         int                  nodes    = ggml_graph_n_nodes(reserved.graph);
         if (count > 1) {
