@@ -122,8 +122,8 @@ impl LiveScheduler {
         let backends = self.backends();
         // SAFETY: live, as the caller guarantees.
         let live = unsafe { GraphRef::new(graph) };
-        let nodes: Vec<TensorRef<'_>> = live.nodes.to_vec();
-        let listed = || live.leafs.iter().chain(&nodes).copied();
+        let given = BeforeSplit::of(live);
+        let listed = || live.leafs.iter().chain(&given.nodes).copied();
         for tensor in listed() {
             // SAFETY: a live scheduler, and a live tensor.
             let backend = unsafe { (functions.backend_of)(self.scheduler.as_ptr(), tensor.as_ptr()) };
@@ -132,12 +132,8 @@ impl LiveScheduler {
                 unsafe { (functions.assign)(scheduler.as_ptr(), tensor.as_ptr(), backend) };
             }
         }
-        let sources: Vec<_> = nodes.iter().map(|node| *node.source_slots()).collect();
         // SAFETY: a live scheduler and a live graph that has room in it.
         unsafe { (functions.split)(scheduler.as_ptr(), graph.as_ptr()) };
-        // A backend may have changed the order.
-        // SAFETY: live, with these nodes; `live` is not used any more.
-        unsafe { GraphRef::set_nodes(graph, &nodes) };
         let mut assignment = Assignment::new(self.described(&backends));
         for tensor in listed() {
             // SAFETY: a live scheduler, and a live tensor.
@@ -146,7 +142,9 @@ impl LiveScheduler {
                 assignment.assign(tensor, at);
             }
         }
-        for (copy, at) in take_copies(&nodes, &sources, &assignment) {
+        // SAFETY: live, with these nodes, whose list is not used any more.
+        for (copy, node) in unsafe { given.restore(graph) } {
+            let Some(at) = assignment.of(node) else { continue };
             let bytes = self.runtime.nbytes(copy).saturating_mul(self.copies_of_each());
             let backend = &mut assignment.backends[at];
             backend.copies = backend.copies.saturating_add(bytes);
@@ -212,25 +210,40 @@ impl LiveScheduler {
     }
 }
 
-/// Gives the nodes of a graph that was split their own sources again. Returns the copies that took their places, each once, with the
-/// positions of their backends.
-fn take_copies<'g>(
-    nodes: &[TensorRef<'g>],
-    sources: &[[Option<TensorRef<'g>>; MAX_SOURCES]],
-    assignment: &Assignment,
-) -> Vec<(TensorRef<'g>, usize)> {
-    let (mut copies, mut seen) = (Vec::new(), HashSet::new());
-    for (&node, own) in nodes.iter().zip(sources) {
-        for (slot, source) in own.iter().enumerate() {
-            let (Some(own), Some(copy)) = (source, node.source(slot)) else { continue };
-            if copy != *own {
-                if seen.insert(copy.address()) {
-                    copies.extend(assignment.of(node).map(|at| (copy, at)));
+/// The nodes of a graph with their sources, before a scheduler splits it: where a source is on another backend, a copy takes its place,
+/// and backends may put the nodes into another order.
+pub struct BeforeSplit<'g> {
+    nodes: Vec<TensorRef<'g>>,
+    sources: Vec<[Option<TensorRef<'g>>; MAX_SOURCES]>,
+}
+
+impl<'g> BeforeSplit<'g> {
+    /// Notes them.
+    pub fn of(live: GraphRef<'g>) -> Self {
+        let sources = live.nodes.iter().map(|node| *node.source_slots()).collect();
+        Self { nodes: live.nodes.to_vec(), sources }
+    }
+
+    /// Restores them. Returns the copies that took the places of sources, each once, with a node that reads it.
+    ///
+    /// # Safety
+    /// `graph` is the live graph with these nodes, no other thread uses it, and no [`GraphRef`] of it is used afterwards.
+    pub unsafe fn restore(self, graph: NonNull<ggml_cgraph>) -> impl Iterator<Item = (TensorRef<'g>, TensorRef<'g>)> {
+        // SAFETY: live, with these nodes, as the caller guarantees.
+        unsafe { GraphRef::set_nodes(graph, &self.nodes) };
+        let (mut copies, mut seen) = (Vec::new(), HashSet::new());
+        for (&node, own) in self.nodes.iter().zip(&self.sources) {
+            for (slot, source) in own.iter().enumerate() {
+                let (Some(own), Some(copy)) = (source, node.source(slot)) else { continue };
+                if copy != *own {
+                    if seen.insert(copy.address()) {
+                        copies.push((copy, node));
+                    }
+                    // SAFETY: no reference into the tensor is held.
+                    unsafe { TensorMut::new(node) }.set_source(slot, *own);
                 }
-                // SAFETY: no reference into the tensor is held.
-                unsafe { TensorMut::new(node) }.set_source(slot, *own);
             }
         }
+        copies.into_iter()
     }
-    copies
 }

@@ -20,7 +20,7 @@ use crate::ggml::process::settings::settings;
 use crate::ggml::refusal::Refusal;
 use crate::ggml::version::SIGNATURE;
 use crate::settings::Switch;
-use backends::{Adviser, LiveScheduler};
+use backends::{Adviser, BeforeSplit, LiveScheduler};
 
 /// The most nodes that a scheduler has room for beyond those of its graphs: it takes some kilobytes for each.
 const MOST_ADDED: usize = 16_384;
@@ -155,7 +155,8 @@ pub unsafe fn call_allocator(runtime: &'static Runtime, scheduler: NonNull<ggml_
     }
 }
 
-/// Has a scheduler reserve a graph, if this ggml has a function for that.
+/// Has a scheduler reserve a graph, if this ggml has a function for that. The graph is as it was afterwards, so that it can be reserved
+/// again: with several backends, a scheduler leaves copies in it that are in its own memory.
 ///
 /// # Safety
 /// `scheduler` and `graph` with its tensors are live and of this ggml, and no other thread uses them; no graph is allocated in the
@@ -163,7 +164,11 @@ pub unsafe fn call_allocator(runtime: &'static Runtime, scheduler: NonNull<ggml_
 pub unsafe fn reserve(runtime: &'static Runtime, scheduler: NonNull<ggml_backend_sched>, graph: NonNull<ggml_cgraph>) {
     if let Some(function) = runtime.functions.ggml_backend_sched_reserve {
         // SAFETY: live, as the caller guarantees.
+        let given = BeforeSplit::of(unsafe { GraphRef::new(graph) });
+        // SAFETY: as above.
         unsafe { function(scheduler.as_ptr(), graph.as_ptr()) };
+        // SAFETY: as above; its copies are no more.
+        drop(unsafe { given.restore(graph) });
     }
 }
 

@@ -1,0 +1,117 @@
+// runs: ggml-0.26 ggml-0.9.5 LASTUSE_BUDGET=256K
+//
+// Programs that are linked with lastuse, on a scheduler: what a graph needs, before it is allocated; and budgets, in schedulers with
+// and without room for added nodes.
+//
+//   scheduler_passes <case> [first seed] [number of seeds]
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cases.h"
+#include "computing.h"
+#include "large_graph.h"
+#include "lastuse.h"
+#include "separate_backends.h"
+
+static struct separate_backends separate;
+
+static ggml_backend_sched_t scheduler_for(size_t room) {
+    separate_backends_init(&separate, 1);
+    return ggml_backend_sched_new(separate.backends, separate.types, BACKENDS, room, false, true);
+}
+
+static void end(ggml_backend_sched_t sched) {
+    lastuse_sched_forget(sched);
+    ggml_backend_sched_free(sched);
+    separate_backends_free(&separate);
+}
+
+// The first half of the nodes are on the first backend, the others on the second.
+static void assign(ggml_backend_sched_t sched, struct ggml_cgraph * graph) {
+    int nodes = ggml_graph_n_nodes(graph);
+    for (int i = 0; i < nodes; i++) {
+        ggml_backend_sched_set_tensor_backend(sched, ggml_graph_node(graph, i), separate.backends[i < nodes / 2 ? 0 : 1]);
+    }
+}
+
+static size_t listed(struct ggml_cgraph * graph) {
+    return (size_t) (graph->n_nodes + graph->n_leafs);
+}
+
+static void compute(ggml_backend_sched_t sched, struct large_graph * g) {
+    CHECK(ggml_backend_sched_alloc_graph(sched, g->graph), "not allocated");
+    large_graph_set(g);
+    CHECK(ggml_backend_sched_graph_compute(sched, g->graph) == GGML_STATUS_SUCCESS, "not computed");
+}
+
+// What is measured is what a reservation takes, on each backend, and nothing is allocated meanwhile.
+CASE(measured_graphs_take_what_was_measured) {
+    FOR_SEEDS(seed, seeds_from(args, 20)) {
+        ggml_backend_sched_t sched = scheduler_for(LARGE_GRAPH_NODES);
+        struct large_graph   g     = large_graph_new((uint64_t) seed);
+        size_t               sizes[BACKENDS], bounds[BACKENDS];
+        assign(sched, g.graph);
+        CHECK(lastuse_sched_measure(sched, g.graph, sizes, bounds), "%s", lastuse_last_error());
+        CHECK(ggml_backend_sched_get_buffer_size(sched, separate.backends[0]) == 0, "seed %lld: memory was taken", seed);
+        assign(sched, g.graph);
+        char * text = lastuse_sched_explain(sched, g.graph);
+        CHECK(text != NULL && strstr(text, "first") != NULL && strstr(text, "second") != NULL, "seed %lld: %s", seed, text);
+        lastuse_string_free(text);
+        assign(sched, g.graph);
+        CHECK(ggml_backend_sched_reserve(sched, g.graph), "seed %lld: not reserved", seed);
+        ggml_gallocr_t galloc = lastuse_sched_allocator(sched);
+        for (int i = 0; i < BACKENDS; i++) {
+            struct lastuse_gallocr_sizes held = { .struct_size = sizeof(held) };
+            CHECK(ggml_backend_sched_get_buffer_size(sched, separate.backends[i]) == sizes[i] && bounds[i] <= sizes[i],
+                  "seed %lld: backend %d has not %zu bytes", seed, i, sizes[i]);
+            CHECK(lastuse_gallocr_report(galloc, i, &held) && held.size == sizes[i], "seed %lld: other bytes are reported", seed);
+        }
+        end(sched);
+        large_graph_free(g);
+    }
+}
+
+// A scheduler that was made for the graph as it is has no room for tiles.
+static void computes_with_room(struct case_args args, bool has_room) {
+    int tiled = 0;
+    FOR_SEEDS(seed, seeds_from(args, 20)) {
+        struct large_graph   truth = large_graph_new((uint64_t) seed);
+        struct large_graph   g     = large_graph_new((uint64_t) seed);
+        size_t               size  = listed(g.graph);
+        size_t               room  = has_room ? lastuse_sched_room(size) : size;
+        ggml_backend_sched_t sched = scheduler_for(room);
+        assign(sched, truth.graph);
+        compute(sched, &truth);
+        // The next graph gets the memory of these results.
+        uint8_t * values[LARGE_GRAPH_RESULTS];
+        for (int i = 0; i < truth.n_results; i++) {
+            values[i] = malloc(ggml_nbytes(truth.results[i]));
+            memcpy(values[i], truth.results[i]->data, ggml_nbytes(truth.results[i]));
+        }
+        ggml_backend_sched_reset(sched);
+        int nodes = ggml_graph_n_nodes(g.graph);
+        assign(sched, g.graph);
+        CHECK(lastuse_sched_prepare(sched, g.graph, room, true, false), "%s", lastuse_last_error());
+        CHECK(listed(g.graph) <= room, "seed %lld: %zu nodes and leafs in room for %zu", seed, listed(g.graph), room);
+        tiled += ggml_graph_n_nodes(g.graph) > nodes ? 1 : 0;
+        compute(sched, &g);
+        for (int i = 0; i < truth.n_results; i++) {
+            CHECK(memcmp(values[i], g.results[i]->data, ggml_nbytes(g.results[i])) == 0, "seed %lld: %s has other bytes", seed,
+                  g.results[i]->name);
+            free(values[i]);
+        }
+        end(sched);
+        large_graph_free(truth);
+        large_graph_free(g);
+    }
+    CHECK((tiled > 5) == has_room, "%d graphs are in tiles", tiled);
+}
+
+LASTUSE_CASE(schedulers_with_room_compute_tiles) {
+    computes_with_room(args, true);
+}
+
+LASTUSE_CASE(schedulers_without_room_compute_the_same) {
+    computes_with_room(args, false);
+}
