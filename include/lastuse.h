@@ -668,9 +668,9 @@ void lastuse_context_free(struct ggml_context *ctx);
 // Keeps the value of t, a leaf, node or view, readable in every graph with t that galloc plans from now on: until the
 // node until has run, or to the end of the run if until is NULL. Its memory is neither reused nor written in place
 // before. The graph is not changed; its plan may be larger than that of ggml's own allocator. Lasts until
-// lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. For allocators of schedulers,
-// use lastuse_set. Returns false if lastuse has not created galloc, if t is only computed in tiles, or if no operation
-// computes until. See docs/values.md.
+// lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. For the allocator of a
+// scheduler: lastuse_sched_allocator, or lastuse_set by name. Returns false if lastuse has not created galloc, if t is
+// only computed in tiles, or if no operation computes until. See docs/values.md.
 bool lastuse_tensor_retain(struct ggml_gallocr *galloc, struct ggml_tensor *t, struct ggml_tensor *until);
 
 // Ends lastuse_tensor_retain for t, in the graphs that galloc plans from now on. Names that lastuse_set retains stay
@@ -746,9 +746,9 @@ bool lastuse_graph_tile(struct ggml_context *ctx,
                         const struct lastuse_tiling_params *params,
                         struct lastuse_tiling_report *report);
 
-// Returns the allocator of a scheduler, for all functions that take one, such as lastuse_gallocr_report, lastuse_gallocr_set and
-// lastuse_gallocr_trim. Its buffer ids are the positions of the backends in sched. It is freed with sched. Returns NULL if lastuse has
-// not created it.
+// Returns the allocator of a scheduler, for lastuse_gallocr_report, _set and _trim, and for lastuse_tensor_retain and _release.
+// lastuse_steps_new takes sched itself, and schedulers share memory by lastuse_set("arena", ...). Its buffer ids are the positions of
+// the backends in sched. It is freed with sched. Returns NULL if lastuse has not created it.
 struct ggml_gallocr *lastuse_sched_allocator(struct ggml_backend_sched *sched);
 
 // Measures a graph as sched would reserve it, copies between backends included: sizes, and lower_bounds unless it is NULL, get the

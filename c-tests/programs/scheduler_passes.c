@@ -5,6 +5,7 @@
 //
 //   scheduler_passes <case> [first seed] [number of seeds]
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,4 +115,29 @@ LASTUSE_CASE(schedulers_with_room_compute_tiles) {
 
 LASTUSE_CASE(schedulers_without_room_compute_the_same) {
     computes_with_room(args, false);
+}
+
+// A scheduler that a thread frees at its very end, as llama.cpp does with a context of the thread.
+
+static void free_at_the_end(void * sched) {
+    size_t first = ggml_backend_sched_get_buffer_size(sched, separate.backends[0]);
+    CHECK(first + ggml_backend_sched_get_buffer_size(sched, separate.backends[1]) > 0, "no memory");
+    end(sched);
+}
+
+static pthread_key_t at_the_end;
+
+static void * allocates(void * unused) {
+    ggml_backend_sched_t sched = scheduler_for(LARGE_GRAPH_NODES);
+    struct large_graph   g     = large_graph_new(1);
+    CHECK(ggml_backend_sched_alloc_graph(sched, g.graph), "not allocated");
+    CHECK(pthread_setspecific(at_the_end, sched) == 0, "no value of the thread");
+    large_graph_free(g);
+    return unused;
+}
+
+CASE(schedulers_are_freed_at_the_end_of_a_thread) {
+    pthread_t thread;
+    CHECK(pthread_key_create(&at_the_end, free_at_the_end) == 0, "no key");
+    CHECK(pthread_create(&thread, NULL, allocates, NULL) == 0 && pthread_join(thread, NULL) == 0, "no thread");
 }

@@ -30,6 +30,8 @@ struct Scheduler {
     room: usize,
     /// Whether it moves operations to devices.
     offloads: bool,
+    /// Whether it has several backends.
+    has_several: bool,
     /// Whether the program looks at its nodes: such programs know which ones to expect.
     is_watched: bool,
     /// Whether it has allocated a graph since it was reset.
@@ -105,6 +107,11 @@ pub unsafe fn prepare(scheduler: *mut c_void, graph: *mut c_void, reserves: bool
     unsafe { (passes.prepare)(scheduler, graph, room, offloads, reserves) }
 }
 
+/// Returns `true` if a scheduler has several backends: it forgets which ones its nodes are assigned to when it is reset.
+pub fn has_several(scheduler: *mut c_void) -> bool {
+    asked().is_some() && schedulers(|all| all.get(&scheduler.addr()).is_some_and(|known| known.has_several))
+}
+
 /// Returns a scheduler whose graphs are changed.
 fn changing(scheduler: *mut c_void) -> Option<Scheduler> {
     schedulers(|all| all.get(&scheduler.addr()).copied()).filter(|known| !known.is_watched)
@@ -130,10 +137,15 @@ pub unsafe fn allocate_to_compute(scheduler: *mut c_void, graph: *mut c_void) ->
     drop(call);
     // SAFETY: as above.
     let is_prepared = unsafe { prepare(scheduler, graph, false) };
-    let _call = Call::enter();
+    let call = Call::enter();
     // SAFETY: as above.
     let is_allocated = is_prepared && unsafe { allocate(scheduler, graph) };
     note_allocated(scheduler, is_allocated);
+    drop(call);
+    if is_prepared && !is_allocated {
+        // SAFETY: as above.
+        unsafe { restore(graph) };
+    }
     is_allocated
 }
 
@@ -178,7 +190,16 @@ pub unsafe extern "C" fn ggml_backend_sched_new(
     let made = unsafe { new(backends, types, count, room, is_parallel, offloads) };
     if asked.is_some() {
         schedulers(|all| {
-            all.insert(made.addr(), Scheduler { room, offloads: offloads != 0, is_watched: false, is_allocated: false })
+            all.insert(
+                made.addr(),
+                Scheduler {
+                    room,
+                    offloads: offloads != 0,
+                    has_several: count > 1,
+                    is_watched: false,
+                    is_allocated: false,
+                },
+            )
         });
     }
     made

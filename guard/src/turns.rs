@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::functions::{Functions, of_ggml, of_lastuse_if_there};
-use crate::passes::{is_on, note_allocated, prepare, restore};
+use crate::passes::{has_several, is_on, note_allocated, prepare, restore};
 use crate::run::Call;
 
 /// The environment variable, which lastuse reads too.
@@ -62,9 +62,9 @@ pub fn wait_for_turn() {
 }
 
 /// Wraps functions of ggml's schedulers that reserve a graph: tells lastuse of the turn before, and has it change the graph meanwhile.
-/// A graph that cannot be changed is reserved as it is.
+/// A graph that cannot be changed is reserved as it is, and so is one of several backends in a function that first resets the scheduler.
 macro_rules! wrap {
-    ($($name:ident($graph:ident $(, $argument:ident: $type:ty)*) -> $result:ty;)+) => {
+    ($($name:ident($graph:ident $(, $argument:ident: $type:ty)*) -> $result:ty, $resets:literal;)+) => {
         $(
             /// Wraps ggml's function.
             ///
@@ -78,8 +78,10 @@ macro_rules! wrap {
                 };
                 // SAFETY: a live scheduler that no other thread uses, as ggml's function requires.
                 unsafe { begin_turn(scheduler) };
-                // SAFETY: live, and used by no other thread, as ggml's function requires.
-                unsafe { prepare(scheduler, $graph, true) };
+                if !($resets && has_several(scheduler)) {
+                    // SAFETY: live, and used by no other thread, as ggml's function requires.
+                    unsafe { prepare(scheduler, $graph, true) };
+                }
                 // SAFETY: its type in ggml-backend.h.
                 let function: unsafe extern "C" fn(*mut c_void, *mut c_void $(, $type)*) -> $result = unsafe { of_ggml(NAME) };
                 let (call, is_outermost) = Call::enter();
@@ -118,11 +120,16 @@ pub unsafe extern "C" fn ggml_backend_sched_alloc_graph(scheduler: *mut c_void, 
     if !unsafe { prepare(scheduler, graph, false) } {
         return false;
     }
-    let (_call, is_outermost) = Call::enter();
+    let (call, is_outermost) = Call::enter();
     // SAFETY: its type in ggml-backend.h.
     let function: Allocate = unsafe { of_ggml(c"ggml_backend_sched_alloc_graph") };
     // SAFETY: the caller's arguments, forwarded.
     let is_allocated = unsafe { function(scheduler, graph) };
+    drop(call);
+    if is_outermost && !is_allocated {
+        // SAFETY: live, and used by no other thread, as ggml's function requires.
+        unsafe { restore(graph) };
+    }
     if is_outermost {
         note_allocated(scheduler, is_allocated);
         ALLOCATED.store(if is_allocated { scheduler.addr() } else { 0 }, Ordering::Relaxed);
@@ -156,6 +163,6 @@ pub unsafe extern "C" fn ggml_backend_sched_reset(scheduler: *mut c_void) {
 }
 
 wrap! {
-    ggml_backend_sched_reserve(graph) -> bool;
-    ggml_backend_sched_reserve_size(graph, sizes: *mut usize) -> ();
+    ggml_backend_sched_reserve(graph) -> bool, false;
+    ggml_backend_sched_reserve_size(graph, sizes: *mut usize) -> (), true;
 }

@@ -12,9 +12,9 @@ use super::inspect::write_needs;
 use super::process::c_string;
 use super::question::{Question, ask};
 
-/// Returns the allocator of a scheduler, for all functions that take one, such as lastuse_gallocr_report, lastuse_gallocr_set and
-/// lastuse_gallocr_trim. Its buffer ids are the positions of the backends in sched. It is freed with sched. Returns NULL if lastuse has
-/// not created it.
+/// Returns the allocator of a scheduler, for lastuse_gallocr_report, _set and _trim, and for lastuse_tensor_retain and _release.
+/// lastuse_steps_new takes sched itself, and schedulers share memory by lastuse_set("arena", ...). Its buffer ids are the positions of
+/// the backends in sched. It is freed with sched. Returns NULL if lastuse has not created it.
 ///
 /// # Safety
 /// `sched` is live, and no other thread uses it.
@@ -41,7 +41,7 @@ unsafe fn allocator_of(
     // SAFETY: live, and of this thread: see "# Safety".
     let asked = ask(Question::Allocator(None), || unsafe { scheduler::call_allocator(runtime, sched) });
     match asked {
-        Some(Question::Allocator(Some(galloc))) => Ok(galloc.as_ptr()),
+        Question::Allocator(Some(galloc)) => Ok(galloc.as_ptr()),
         _ => Err(call.refuse_silently(&"lastuse has not created the allocator of sched")),
     }
 }
@@ -57,7 +57,7 @@ unsafe fn asked_of_graph(
     call: Call,
     (sched, graph): (*mut ggml_backend_sched, *mut ggml_cgraph),
     question: Question,
-) -> Result<Option<Question>, Failed> {
+) -> Result<Question, Failed> {
     let (sched, graph) = (call.required("sched", sched), call.required("graph", graph));
     // SAFETY: live, and of this thread: see "# Safety".
     let runtime = call.runtime(unsafe { ggml_of_graph(null_mut(), graph) })?;
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn lastuse_sched_measure(
         let sizes = call.required("sizes", sizes);
         // SAFETY: live, and of this thread: see "# Safety".
         let answered = unsafe { asked_of_graph(call, (sched, graph), Question::Needs(None)) }?;
-        let Some(Question::Needs(Some(needs))) = answered else { return Err(call.refuse(&UNASKED)) };
+        let Question::Needs(Some(needs)) = answered else { return Err(call.refuse(&UNASKED)) };
         let needs = call.done(needs)?;
         // SAFETY: room for each backend: see "# Safety".
         unsafe { write_needs(&needs, sizes.as_ptr(), lower_bounds) };
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn lastuse_sched_explain(sched: *mut ggml_backend_sched, g
     call("lastuse_sched_explain", |call| {
         // SAFETY: live, and of this thread: see "# Safety".
         let answered = unsafe { asked_of_graph(call, (sched, graph), Question::Explanation(None)) }?;
-        let Some(Question::Explanation(Some(explained))) = answered else { return Err(call.refuse(&UNASKED)) };
+        let Question::Explanation(Some(explained)) = answered else { return Err(call.refuse(&UNASKED)) };
         Ok(c_string(&explanation_text(&*call.done(explained)?, DEFAULT_TOP)))
     })
 }

@@ -10,9 +10,9 @@ use super::context::expect_not_freed;
 /// Keeps the value of t, a leaf, node or view, readable in every graph with t that galloc plans from now on: until the
 /// node until has run, or to the end of the run if until is NULL. Its memory is neither reused nor written in place
 /// before. The graph is not changed; its plan may be larger than that of ggml's own allocator. Lasts until
-/// lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. For allocators of schedulers,
-/// use lastuse_set. Returns false if lastuse has not created galloc, if t is only computed in tiles, or if no operation
-/// computes until. See docs/values.md.
+/// lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. For the allocator of a
+/// scheduler: lastuse_sched_allocator, or lastuse_set by name. Returns false if lastuse has not created galloc, if t is
+/// only computed in tiles, or if no operation computes until. See docs/values.md.
 ///
 /// # Safety
 /// `galloc` is a live allocator that no other thread uses; `t` is live; `until` is NULL or live.

@@ -58,6 +58,8 @@ fn budgets_are_by_device() {
     let budgets = budgets_of("1GiB, cpu:2GiB,Vulkan1:off").expect("it is well-formed");
     let of = |name: &str| budgets.of(&["Vulkan_Host".to_owned(), name.to_owned()]);
     assert_eq!([of("CPU"), of("Vulkan0"), of("Vulkan1")], [Some(2 << 30), Some(1 << 30), None]);
+    let remote = budgets_of("RPC0[127.0.0.1:50052]:2GiB").map(|it| it.of(&["RPC0[127.0.0.1:50052]".to_owned()]));
+    assert_eq!(remote, Ok(Some(2 << 30)));
     assert!(!budgets.is_none() && budgets_of("CPU:off").is_ok_and(|none| none.is_none()));
     assert_eq!(budgets_of("CPU:much").map_err(|why| why.starts_with("\"much\" is not a budget")), Err(true));
 }

@@ -289,7 +289,7 @@ impl FromStr for Budgets {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut budgets = Self::default();
         for word in text.split(',') {
-            match word.trim().split_once(':') {
+            match word.trim().rsplit_once(':') {
                 Some((name, bytes)) if !name.trim().is_empty() => {
                     budgets.named.push((name.trim().to_owned(), parse_budget(bytes)?));
                 }

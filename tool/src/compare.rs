@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
 use crate::output::{print_tables, titled};
 use crate::report::{CompareRow, Samples, compare_table, total_bytes};
+use crate::settings::{GuardUse, Settings};
 use crate::usage::{Failure, at_least_one};
 
 /// Compare memory and time of a program with ggml-alloc and lastuse.
@@ -19,6 +20,7 @@ use crate::usage::{Failure, at_least_one};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse compare ./llama-completion -m model.gguf -c 32768 -p Hi -n 16 ...
+  lastuse compare --budget 2GiB ./llama-completion -m model.gguf -fa off ...
   lastuse compare --runs 10 --json ./sd -m model.safetensors -p \"a cat\"
 
 Exit codes: 0 compared, 125 the program failed in one of the runs or lastuse failed, 126 the program is not executable, \
@@ -33,6 +35,9 @@ pub struct Arguments {
     json: bool,
 
     #[command(flatten)]
+    settings: Settings,
+
+    #[command(flatten)]
     target: Target,
 }
 
@@ -45,7 +50,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 fn compare(arguments: &Arguments) -> Result<(), NotStarted> {
+    let settings = arguments.settings.variables().map_err(NotStarted::failed)?;
     let mut launcher = arguments.target.launcher()?;
+    launcher.guard(GuardUse::of(&settings))?;
     let (mut ggml, mut lastuse) = (Samples::default(), Samples::default());
     for number in 0..arguments.runs {
         // Which of a pair runs first alternates, since the second may find warmer caches.
@@ -53,7 +60,8 @@ fn compare(arguments: &Arguments) -> Result<(), NotStarted> {
         let pair: Vec<_> = if number % 2 == 0 { pair.into() } else { pair.into_iter().rev().collect() };
         for (allocator, samples) in pair {
             show_progress(&format!("\rrun {} of {} ", number + 1, arguments.runs));
-            sample(&mut launcher, allocator, samples)?;
+            let settings = if allocator == Allocator::Ggml { &[] } else { settings.as_slice() };
+            sample(&mut launcher, allocator, settings, samples)?;
         }
     }
     show_progress("\r\x1b[K");
@@ -82,12 +90,17 @@ fn show_progress(text: &str) {
     }
 }
 
-fn sample(launcher: &mut Launcher, allocator: Allocator, samples: &mut Samples) -> Result<(), NotStarted> {
+fn sample(
+    launcher: &mut Launcher,
+    allocator: Allocator,
+    settings: &[(&'static str, String)],
+    samples: &mut Samples,
+) -> Result<(), NotStarted> {
     let lost = |error: io::Error| NotStarted::failed(format!("cannot wait for the program: {error}"));
     let messages = tempfile::NamedTempFile::new_in(launcher.folder()).map_err(lost)?;
     let stderr = messages.reopen().map_err(lost)?;
     let run = launcher.start(allocator, |command| {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).envs(settings.iter().cloned());
     })?;
     let exit = run.child.wait().map_err(lost)?;
     let printed = || String::from_utf8_lossy(&std::fs::read(messages.path()).unwrap_or_default()).into_owned();

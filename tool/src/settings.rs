@@ -4,9 +4,41 @@ use std::ffi::OsStr;
 
 use lastuse::graph::NamePattern;
 use lastuse::placement::Bytes;
-use lastuse::settings::{Budgets, SETTINGS};
+use lastuse::settings::{Budgets, SETTINGS, means_off};
 
 use crate::passes::size_option;
+
+/// Settings that reach programs on a scheduler through the guard, or that it carries out.
+pub const NEED_GUARD: [&str; 4] = ["LASTUSE_BUDGET", "LASTUSE_RECOMPUTE", "LASTUSE_REORDER", "LASTUSE_DUMP"];
+
+/// Settings that do more with it.
+pub const USE_GUARD: [&str; 3] = ["LASTUSE_ARENA", "LASTUSE_ACCOUNTING", "LASTUSE_LIVE"];
+
+/// How a run uses the guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GuardUse {
+    None,
+    IfThere,
+    Needed,
+}
+
+impl GuardUse {
+    /// Returns what the settings of a run say, in its options and in the environment.
+    pub fn of(variables: &[(&'static str, String)]) -> Self {
+        let is_set = |name: &&str| {
+            let given = variables.iter().any(|(given, value)| given == name && !means_off(value));
+            given || std::env::var(name).is_ok_and(|value| !value.is_empty() && !means_off(&value))
+        };
+        let watches = |(name, value): &(&str, String)| *name == "LASTUSE_VERIFY" && value == "memory";
+        if variables.iter().any(watches) || NEED_GUARD.iter().any(&is_set) {
+            Self::Needed
+        } else if USE_GUARD.iter().any(is_set) {
+            Self::IfThere
+        } else {
+            Self::None
+        }
+    }
+}
 
 /// Options that are variables of a program.
 #[derive(clap::Args)]

@@ -60,7 +60,7 @@ fn compute_buffers_are_those_of_the_captured_graphs() {
 #[test]
 fn few_logits_are_those_of_the_captured_graphs() {
     let page = worth();
-    let table = table(&page, "lastuse, without logits");
+    let table = table(&page, "live at the peak, lastuse");
     assert!(table.len() > 5, "only {} rows", table.len() - 1);
     for row in &table[1..] {
         let graph = row[1].trim_matches('`');

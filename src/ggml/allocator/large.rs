@@ -1,5 +1,5 @@
 //! Graphs with a tensor that is larger than what its buffer type allocates at once. ggml-alloc asks for it nevertheless, which some
-//! devices grant, so tensors are kept to that limit only once an allocation has failed.
+//! devices grant, so tensors are kept to that limit only once an allocation has failed. Only the CPU computes tiles.
 
 use std::ptr::NonNull;
 
@@ -7,37 +7,66 @@ use crate::ggml::bindings::ggml_cgraph;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::refusal::Refusal;
 use crate::ggml::version::SIGNATURE;
+use crate::graph::Device;
+use crate::placement::Bytes;
 
 use super::Allocator;
+use super::budget::undo_reserved;
 use super::passes::Passes;
 
 impl Allocator {
-    /// Returns `true` if a graph could not be allocated because a tensor is larger than what the buffer type allocates at once, and
-    /// is to be computed in tiles from now on.
+    /// Tries again, if a graph could not be allocated because a tensor is larger than what the buffer type allocates at once: with that
+    /// tensor in tiles. If that fails too, the graph is as it was.
+    ///
+    /// # Errors
+    /// Those of the attempts.
+    ///
+    /// # Safety
+    /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
+    pub(super) unsafe fn or_in_tiles(
+        &mut self,
+        graph: NonNull<ggml_cgraph>,
+        mut attempt: impl FnMut(&mut Self) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let done = attempt(self);
+        if !matches!(done, Err(Refusal::NoMemory { .. })) {
+            return done;
+        }
+        // SAFETY: live, and used by no other thread: see "# Safety".
+        let Some([most, largest]) = (unsafe { self.too_large(graph) }) else { return done };
+        let are_compared = self.activity.are_events_requested();
+        if self.passes.get_or_insert_with(|| Passes::none(are_compared)).limit_tensors(true) {
+            return done;
+        }
+        // For a budget that is larger than a buffer, it may be in tiles that are larger, too.
+        // SAFETY: as above.
+        unsafe { undo_reserved(graph) };
+        let again = attempt(self);
+        if again.is_ok() {
+            self.planner.runtime.log_warning(&format!(
+                "{SIGNATURE}{} allocates {most} bytes at once, and a tensor needs {largest}: it is computed in tiles\n",
+                self.planner.types.list[0].name()
+            ));
+        } else {
+            self.passes.as_mut().map(|passes| passes.limit_tensors(false));
+            // SAFETY: as above.
+            unsafe { undo_reserved(graph) };
+        }
+        again
+    }
+
+    /// Returns what the buffer type allocates at once, and the bytes of the largest tensor if that is more, and may be in tiles.
     ///
     /// # Safety
     /// `graph` is live with its tensors, and no other thread uses them.
-    pub(super) unsafe fn limits_tensors(&mut self, graph: NonNull<ggml_cgraph>, done: &Result<(), Refusal>) -> bool {
-        let [buffer_type] = *self.planner.types.list else { return false };
-        let Some(most) = buffer_type.max_size().filter(|_| matches!(done, Err(Refusal::NoMemory { .. }))) else {
-            return false;
-        };
+    unsafe fn too_large(&self, graph: NonNull<ggml_cgraph>) -> Option<[Bytes; 2]> {
+        let [buffer_type] = *self.planner.types.list else { return None };
+        let most = buffer_type.max_size().filter(|_| buffer_type.device() == Device::Cpu)?;
         // SAFETY: live, and used by no other thread: see "# Safety".
         let live = unsafe { GraphRef::new(graph) };
-        let sizes = live.nodes.iter().filter(|node| !node.has_memory()).map(|node| buffer_type.alloc_size(*node));
-        let largest = sizes.max().unwrap_or(0);
+        let owners = live.nodes.iter().filter(|node| !node.has_memory() && node.view_source().is_none());
+        let largest = owners.map(|node| buffer_type.alloc_size(*node)).max()?;
         // SAFETY: as above.
-        if largest <= most || !unsafe { GraphRef::is_whole(graph) } {
-            return false;
-        }
-        let are_compared = self.activity.are_events_requested();
-        let is_new = self.passes.get_or_insert_with(|| Passes::none(are_compared)).limit_tensors();
-        if is_new {
-            self.planner.runtime.log_warning(&format!(
-                "{SIGNATURE}{} allocates {most} bytes at once, and a tensor needs {largest}: it is computed in tiles\n",
-                buffer_type.name()
-            ));
-        }
-        is_new
+        (largest > most && unsafe { GraphRef::is_whole(graph) }).then_some([most, largest])
     }
 }

@@ -47,7 +47,7 @@ use crate::settings::{ArenaSetting, Settings};
 use activity::Activity;
 pub use activity::Need;
 use arena::{Arena, Tenancy};
-pub use budget::{Assignment, Backend, backends_of, undo_reserved};
+pub use budget::{Assignment, Backend, backends_of, is_changed, undo_reserved};
 use chunks::Chunks;
 pub use passes::Passes;
 use plan_cache::PlanCache;
@@ -266,14 +266,12 @@ impl Allocator {
         node_ids: Option<Vec<usize>>,
         leaf_ids: Option<&[usize]>,
     ) -> Result<(), Refusal> {
+        let mut node_ids = Some(node_ids);
+        // A second attempt is made with one buffer type, where ids make no difference.
         // SAFETY: live, and used by no other thread: see "# Safety".
-        let done = unsafe { self.reserve_once(graph, node_ids, leaf_ids) };
+        let attempt = |it: &mut Self| unsafe { it.reserve_once(graph, node_ids.take().flatten(), leaf_ids) };
         // SAFETY: as above.
-        if done.is_err() && unsafe { self.limits_tensors(graph, &done) } {
-            // SAFETY: as above. With one buffer type, ids make no difference.
-            return unsafe { self.reserve_once(graph, None, None) };
-        }
-        done
+        unsafe { self.or_in_tiles(graph, attempt) }
     }
 
     /// # Safety
@@ -317,13 +315,9 @@ impl Allocator {
     /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
     pub unsafe fn allocate(&mut self, graph: NonNull<ggml_cgraph>) -> Result<(), Refusal> {
         // SAFETY: live, and used by no other thread: see "# Safety".
-        let done = unsafe { self.allocate_once(graph) };
+        let attempt = |it: &mut Self| unsafe { it.allocate_once(graph) };
         // SAFETY: as above.
-        if done.is_err() && unsafe { self.limits_tensors(graph, &done) } {
-            // SAFETY: as above.
-            return unsafe { self.allocate_once(graph) };
-        }
-        done
+        unsafe { self.or_in_tiles(graph, attempt) }
     }
 
     /// # Safety

@@ -39,9 +39,9 @@ impl Passes {
         Box::new(Self { reorders: Switch::Off, orders: Orders::new(), budgeted, is_compared })
     }
 
-    /// Keeps tensors to what buffer types allocate at once, from now on. Returns `false` if that was so before.
-    pub fn limit_tensors(&mut self) -> bool {
-        self.budgeted.limit_tensors()
+    /// Keeps tensors to what buffer types allocate at once from now on, or not any more. Returns whether it did so before.
+    pub fn limit_tensors(&mut self, limits: bool) -> bool {
+        self.budgeted.limit_tensors(limits)
     }
 
     /// Adds nodes to graphs up to this number.
@@ -88,7 +88,7 @@ impl Passes {
             *ids = new.ids;
         }
         // SAFETY: live, and used by no other thread: see "# Safety".
-        unsafe { self.fit(planner, graph, None) }
+        unsafe { self.fit(planner, graph, None) }.map(|_| ())
     }
 
     /// Changes a graph that is allocated.
@@ -111,7 +111,7 @@ impl Passes {
             unsafe { GraphRef::set_nodes(graph, &nodes) };
         }
         // SAFETY: live, and used by no other thread: see "# Safety".
-        unsafe { self.fit(planner, graph, None) }
+        unsafe { self.fit(planner, graph, None) }.map(|_| ())
     }
 
     /// Returns the order in which a graph would be reserved, if it is another one, and the plan of the graph that fits the
@@ -150,7 +150,8 @@ impl Passes {
         before.or_else(|| sizes_as_given(&self.orders, planner, graph, reading, requested))
     }
 
-    /// Changes a graph to fit the budgets. `assignment` has its backends, if its scheduler has several.
+    /// Changes a graph to fit the budgets. `assignment` has its backends, if its scheduler has several. Returns `true` if it was changed
+    /// now.
     ///
     /// # Errors
     /// See [`Passes::before_reserving`].
@@ -162,7 +163,7 @@ impl Passes {
         planner: &mut Planner,
         graph: NonNull<ggml_cgraph>,
         assignment: Option<&mut Assignment>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         let Self { orders, budgeted, is_compared, .. } = self;
         let by_ggml = |planner: &Planner, live: GraphRef<'_>, reading: &ReadGraph<'_>| {
             sizes_as_given(orders, planner, live, reading, &Requested::default())

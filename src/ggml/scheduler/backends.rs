@@ -112,19 +112,29 @@ impl LiveScheduler {
         backends.filter_map(of_backend).collect()
     }
 
-    /// Returns which backends would compute a graph, and which tensors the program has assigned. Nothing of the graph is changed.
+    /// Returns which backends would compute a graph, with these tensors `assigned`, and otherwise those that the program has assigned.
+    /// Nothing of the graph is changed.
     ///
     /// # Safety
     /// `graph` is live with its tensors, is not allocated, has at most as many nodes as the scheduler is made for, and no other
     /// thread uses it.
-    pub unsafe fn ask(self, adviser: &Adviser, graph: NonNull<ggml_cgraph>) -> Assignment {
+    pub unsafe fn ask(
+        self,
+        adviser: &Adviser,
+        graph: NonNull<ggml_cgraph>,
+        assigned: &[(TensorRef<'_>, *mut ggml_backend)],
+    ) -> Assignment {
         let Adviser { functions, scheduler } = adviser;
         let backends = self.backends();
         // SAFETY: live, as the caller guarantees.
         let live = unsafe { GraphRef::new(graph) };
         let given = BeforeSplit::of(live);
+        for (tensor, backend) in assigned {
+            // SAFETY: a live scheduler that has this backend, and a live tensor.
+            unsafe { (functions.assign)(scheduler.as_ptr(), tensor.as_ptr(), *backend) };
+        }
         let listed = || live.leafs.iter().chain(&given.nodes).copied();
-        for tensor in listed() {
+        for tensor in listed().filter(|_| assigned.is_empty()) {
             // SAFETY: a live scheduler, and a live tensor.
             let backend = unsafe { (functions.backend_of)(self.scheduler.as_ptr(), tensor.as_ptr()) };
             if !backend.is_null() {

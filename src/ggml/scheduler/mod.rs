@@ -11,11 +11,11 @@ mod backends;
 
 use std::ptr::NonNull;
 
-use crate::ggml::allocator::{Passes, Planner, backends_of, undo_reserved};
-use crate::ggml::bindings::{ggml_backend_sched, ggml_cgraph};
+use crate::ggml::allocator::{Assignment, Passes, Planner, backends_of, is_changed, undo_reserved};
+use crate::ggml::bindings::{ggml_backend, ggml_backend_sched, ggml_cgraph};
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::runtime::Runtime;
-use crate::ggml::live::tensor::GraphRef;
+use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::process::settings::settings;
 use crate::ggml::refusal::Refusal;
 use crate::ggml::version::SIGNATURE;
@@ -113,17 +113,32 @@ unsafe fn prepare_for_several(
     graph: NonNull<ggml_cgraph>,
 ) -> Result<(), Refusal> {
     // SAFETY: live, and used by no other thread, as the caller guarantees.
-    let known = unsafe { backends_of(graph) };
-    if known.is_none() {
+    let is_known = is_changed(unsafe { GraphRef::new(graph) });
+    let is_changed = if is_known {
+        true
+    } else {
         // SAFETY: as above.
-        let mut assignment = unsafe { scheduler.ask(adviser, graph) };
+        let mut assignment = unsafe { scheduler.ask(adviser, graph, &[]) };
         // SAFETY: as above.
-        unsafe { passes.fit(planner, graph, Some(&mut assignment)) }?;
-    }
+        unsafe { passes.fit(planner, graph, Some(&mut assignment)) }?
+    };
     // SAFETY: as above.
-    if let Some(nodes) = unsafe { backends_of(graph) } {
-        let backends = scheduler.backends();
-        scheduler.assign(nodes.into_iter().map(|(node, at)| (node, backends[at].0)));
+    let Some(nodes) = (unsafe { backends_of(graph) }).filter(|_| is_changed) else { return Ok(()) };
+    let backends = scheduler.backends();
+    let assigned = nodes.into_iter().filter_map(|(node, at)| Some((node, backends.get(at)?.0)));
+    let assigned: Vec<(TensorRef<'_>, *mut ggml_backend)> = assigned.collect();
+    // A scheduler may move a node that is assigned to another backend of the same memory, if that supports it.
+    // SAFETY: as above.
+    let asked_again = if is_known { None } else { Some(unsafe { scheduler.ask(adviser, graph, &assigned) }) };
+    let is_kept = |asked: &Assignment| {
+        assigned.iter().all(|(node, backend)| asked.of(*node).is_none_or(|at| backends[at].0 == *backend))
+    };
+    if asked_again.as_ref().is_none_or(is_kept) {
+        scheduler.assign(assigned);
+    } else {
+        drop(assigned);
+        // SAFETY: as above, and not allocated.
+        unsafe { undo_reserved(graph) };
     }
     Ok(())
 }

@@ -14,6 +14,8 @@ use clap::ValueHint;
 use find::{find, not_started};
 use tempfile::TempDir;
 
+use crate::settings::GuardUse;
+
 pub use child::Exit;
 pub use events::{DumpTotals, Events};
 
@@ -141,18 +143,19 @@ impl Launcher {
         processes
     }
 
-    /// Preloads the guard, which watches memory between the operations of the program, and dumps tensors.
-    pub fn guard(&mut self) -> Result<(), NotStarted> {
-        self.libraries.push(library::GUARD.find()?);
-        Ok(())
-    }
-
-    /// Preloads the guard where lastuse is preloaded and the guard is installed: it tells lastuse of the buffers that the
-    /// program allocates itself.
-    pub fn guard_if_there(&mut self) {
-        if !self.libraries.is_empty() {
-            self.libraries.extend(library::GUARD.find().ok());
+    /// Preloads the guard, which watches memory between the operations of the program, dumps tensors, changes graphs before schedulers get
+    /// them, and tells lastuse of the buffers that the program allocates itself.
+    ///
+    /// # Errors
+    /// It is needed, and not found.
+    pub fn guard(&mut self, used: GuardUse) -> Result<(), NotStarted> {
+        match used {
+            GuardUse::None => {}
+            GuardUse::IfThere if self.libraries.is_empty() => {}
+            GuardUse::IfThere => self.libraries.extend(library::GUARD.find().ok()),
+            GuardUse::Needed => self.libraries.push(library::GUARD.find()?),
         }
+        Ok(())
     }
 
     /// Starts the program; `prepare` may change the command.

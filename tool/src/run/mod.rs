@@ -18,7 +18,7 @@ use report::Ended;
 
 use crate::launch::{Allocator, Events, Exit, FAILED, Launcher, NotStarted, Target};
 use crate::output::{Output, by_ending, is_stream, print, print_error, print_notice, print_report};
-use crate::settings::Settings;
+use crate::settings::{GuardUse, Settings};
 use crate::usage::Failure;
 
 /// The variable by which ggml's Vulkan backend keeps the order of nodes. "lastuse offload" needs graphs in the program's order,
@@ -163,11 +163,9 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     let live = arguments.live.map(Live::listen).transpose()?;
     let requests = arguments.requests(&launcher, to.as_ref().map(|(form, _)| *form))?;
     let feed = requests.feed(&launcher, live.is_some())?;
-    if arguments.settings.verify.as_deref() == Some("memory") || requests.dumps.is_some() {
-        launcher.guard()?;
-    } else if requests.accountings.is_some() || live.is_some() {
-        launcher.guard_if_there();
-    }
+    let is_told = requests.accountings.is_some() || live.is_some();
+    let guard = GuardUse::of(&settings).max(if is_told { GuardUse::IfThere } else { GuardUse::None });
+    launcher.guard(if requests.dumps.is_some() { GuardUse::Needed } else { guard })?;
     let allocator = if arguments.off { Allocator::Ggml } else { Allocator::Lastuse };
     if arguments.verbose {
         print_notice(&launcher.describe());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::unit::Manager;
 use crate::foreign::unreadable;
 use crate::launch::library::{self, GUARD, check_content, check_name};
+use crate::settings::{NEED_GUARD, USE_GUARD};
 
 /// Where packages and `cmake --install` have it.
 const INSTALLED: [&str; 3] =
@@ -64,12 +65,6 @@ fn install(manager: &Manager) -> &'static str {
 fn guard_of_tool() -> Result<PathBuf, String> {
     GUARD.find().map_err(|missing| missing.message)
 }
-
-/// Settings that reach programs on a scheduler through the guard, or that it carries out.
-const NEED_GUARD: [&str; 4] = ["LASTUSE_BUDGET", "LASTUSE_RECOMPUTE", "LASTUSE_REORDER", "LASTUSE_DUMP"];
-
-/// Settings that do more with it.
-const USE_GUARD: [&str; 3] = ["LASTUSE_ARENA", "LASTUSE_ACCOUNTING", "LASTUSE_LIVE"];
 
 /// Finds the guard in the folder of the library, if one of the variables needs it, or uses it and it is there.
 ///

@@ -31,7 +31,7 @@ use crate::ggml::read::{ReadGraph, Requested, read};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::retain_at;
 use crate::ggml::version::SIGNATURE;
-use crate::graph::{BufferIndex, GraphPlan};
+use crate::graph::{BufferIndex, Device, GraphPlan};
 use crate::placement::Bytes;
 use crate::report::sizes::exact;
 use crate::settings::{Budgets, Level, Settings};
@@ -104,9 +104,9 @@ impl BudgetPass {
         !self.budgets.is_none() || self.training.is_some() || self.limits_tensors
     }
 
-    /// Keeps tensors to what buffer types allocate at once, from now on. Returns `false` if that was so before.
-    pub fn limit_tensors(&mut self) -> bool {
-        !std::mem::replace(&mut self.limits_tensors, true)
+    /// Keeps tensors to what buffer types allocate at once from now on, or not any more. Returns whether it did so before.
+    pub fn limit_tensors(&mut self, limits: bool) -> bool {
+        std::mem::replace(&mut self.limits_tensors, limits)
     }
 
     /// Changes graphs to ones of at most this many nodes.
@@ -131,7 +131,7 @@ impl BudgetPass {
 
     /// Changes a graph that is reserved or allocated so that its plan fits the budgets, if there are any. What cannot be met
     /// is logged, once; the graph is then changed as far as it can be. `assignment` has the backends of its leafs and nodes if its
-    /// scheduler has several, and gets those of added tensors.
+    /// scheduler has several, and gets those of added tensors. Returns `true` if it was changed now.
     ///
     /// # Errors
     /// [`Refusal::NoRoom`] if the graph shares tensors with one that was changed, and has no room for theirs.
@@ -144,10 +144,10 @@ impl BudgetPass {
         graph: NonNull<ggml_cgraph>,
         assignment: Option<&mut Assignment>,
         by_ggml: Option<ByGgml<'_>>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         // SAFETY: live, and used by no other thread: see "# Safety".
         if unsafe { self.to_change(planner, graph, assignment.is_some()) }.is_none() {
-            return Ok(());
+            return Ok(false);
         }
         let ranges = AddedRanges::now();
         if has_changed_graphs() {
@@ -160,10 +160,10 @@ impl BudgetPass {
             Listed::None => {}
             Listed::All => {
                 follow_cleared_memory(live, &ranges);
-                return Ok(());
+                return Ok(false);
             }
             // SAFETY: live, and used by no other thread: see "# Safety"; `live` is not used any more.
-            Listed::Missing => return unsafe { complete_lists(graph, &ranges) },
+            Listed::Missing => return unsafe { complete_lists(graph, &ranges) }.map(|()| false),
         }
         // SAFETY: live, and used by no other thread: see "# Safety"; `live` is not used any more.
         unsafe { self.change(planner, graph, assignment, by_ggml) }
@@ -179,9 +179,9 @@ impl BudgetPass {
         graph: NonNull<ggml_cgraph>,
         mut assignment: Option<&mut Assignment>,
         by_ggml: Option<ByGgml<'_>>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         let runtime = planner.runtime;
-        let mut before: Option<(Before, Option<Vec<Bytes>>)> = None;
+        let (mut before, mut refused) = (None, Ok(()));
         for target in self.targets(planner, assignment.as_deref()) {
             // SAFETY: live, as the caller guarantees, and read anew for each buffer.
             let live = unsafe { GraphRef::new(graph) };
@@ -198,14 +198,16 @@ impl BudgetPass {
             let add = |context| unsafe { known.found.apply(runtime, context, graph, &tensors, note) };
             let bytes = context_bytes(runtime, known.found.room().1);
             if add_tensors(runtime, &tensors, bytes, add).is_none() {
-                return Err(Refusal::NoMemory { buffer: "context".to_owned(), size: bytes as Bytes });
+                refused = Err(Refusal::NoMemory { buffer: "context".to_owned(), size: bytes as Bytes });
+                break;
             }
         }
+        let is_changed = before.is_some();
         if let Some((before, by_ggml)) = before {
             // SAFETY: live, as the caller guarantees.
             unsafe { before.remember(graph, by_ggml, assignment.as_deref()) };
         }
-        Ok(())
+        refused.map(|()| is_changed)
     }
 
     /// Plans the graph that [`BudgetPass::fit`] would make of `graph`, whose nodes are listed in `live` in the order in which they are
@@ -258,8 +260,14 @@ impl BudgetPass {
             names.extend(backends().map(|backend| backend.name.clone()));
             let copies = backends().fold(0, |sum: Bytes, backend| sum.saturating_add(backend.copies));
             let left = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.saturating_sub(copies));
-            let largest = planner.types.specs[buffer as usize].max_chunk.filter(|_| self.limits_tensors);
             let (budget, training) = (left(self.budgets.of(&names)), left(self.training));
+            let is_cpu = || planner.types.list[buffer as usize].device() == Device::Cpu;
+            let computes_tiles = assignment.map_or_else(is_cpu, |_| backends().any(|backend| backend.computes_tiles));
+            if !computes_tiles {
+                // Forward results are computed again by the same kernels.
+                return Target { buffer, copies, budget: None, training: training.or(budget), largest: None };
+            }
+            let largest = planner.types.specs[buffer as usize].max_chunk.filter(|_| self.limits_tensors);
             Target { buffer, copies, budget, training, largest }
         };
         let buffers = (0..).take(planner.types.list.len());
