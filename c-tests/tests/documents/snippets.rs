@@ -26,7 +26,6 @@ extern ggml_backend_t backend, gpu, cpu, * backends;
 extern ggml_backend_buffer_type_t buft;
 extern int n_backends, n_batches, n_weights;
 extern bool op_offload;
-int fail(const char * why);
 extern size_t graph_size, free_bytes;
 extern const void ** batches;
 bool look(size_t step, void * user_data);

@@ -2,6 +2,7 @@
 
 use lastuse_c_tests::Linked;
 use lastuse_vendor::{Package, target_folder};
+use serde_json::Value;
 
 use crate::support;
 use crate::support::tool::{command, stderr, stdout};
@@ -25,6 +26,12 @@ fn forward_results_are_computed_again_with_the_same_losses_and_weights() {
     let folder = folder.to_str().expect("a path in UTF-8");
     let (results, given) = run(&["--off"]);
     assert_eq!(run(&["--capture", folder]).0, results);
+    let half = (given / 2).to_string();
+    let output = command(&["compare", "--runs", "1", "--json", "--recompute", &half, path]).output();
+    let compared: Value = serde_json::from_str(stdout(&output.expect("the tool starts"))).expect("JSON");
+    let bytes =
+        |allocator: &str| compared[allocator]["buffer_bytes"][0].as_u64().unwrap_or_else(|| panic!("{compared}"));
+    assert!(bytes("ggml_alloc") == given && bytes("lastuse") <= given / 2, "{compared}");
     for part in [60, 30] {
         let budget = (given * part / 100).to_string();
         let output = command(&["plan", "--recompute", &budget, folder]).output().expect("the tool starts");
