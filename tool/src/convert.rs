@@ -36,7 +36,7 @@ use crate::usage::Failure;
   lastuse convert --tile 700M vae.jsonl -o parts.jsonl   large results in tiles
 
 Exit codes: 0 converted, 1 the file is malformed or cannot be read, no graph fits --tile or --recompute, or the output cannot \
-be written, 2 wrong usage.")]
+be written, 2 wrong usage, or an option or output that is not for this kind of file.")]
 pub struct Arguments {
     /// The graph (*.jsonl, *.jsonl.gz) or the problem (*.csv); "-" is the standard input.
     file: PathBuf,
@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let kind = arguments.kind().and_then(|kind| arguments.check(kind).map(|()| kind)).map_err(Failure::usage)?;
     let progress = Progress::start(&arguments.file);
     let bytes = converted(arguments, kind, &progress);
-    let bytes = bytes.map_err(|message| format!("{}: {message}", arguments.file.display()))?;
+    let bytes = bytes.map_err(|failure| failure.of_file(&arguments.file))?;
     progress.set("writing");
     let bytes = encoded(&arguments.output, bytes)?;
     drop(progress);
@@ -81,9 +81,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the bytes of the output, uncompressed.
-fn converted(arguments: &Arguments, kind: Option<Kind>, progress: &Progress) -> Result<Vec<u8>, String> {
+fn converted(arguments: &Arguments, kind: Option<Kind>, progress: &Progress) -> Result<Vec<u8>, Failure> {
     match Input::read(&arguments.file)? {
-        Input::Graph(snapshot) if arguments.rewrites() => rewritten(snapshot, arguments, progress),
+        Input::Graph(snapshot) if arguments.rewrites() => Ok(rewritten(snapshot, arguments, progress)?),
         Input::Graph(snapshot) if kind == Some(Kind::Graph) => Ok(snapshot.text().into_bytes()),
         Input::Graph(snapshot) => {
             progress.set("planning");
@@ -92,11 +92,13 @@ fn converted(arguments: &Arguments, kind: Option<Kind>, progress: &Progress) -> 
             Ok(bytes)
         }
         Input::Problem(_) if arguments.buffer.is_some() || arguments.rules.is_some() || arguments.rewrites() => {
-            Err("--buffer, --rules, --recompute and --tile are for graphs, but this is a placement problem".to_owned())
+            Err(Failure::wrong_kind(
+                "--buffer, --rules, --recompute and --tile are for graphs, but this is a placement problem",
+            ))
         }
-        Input::Problem(_) if kind == Some(Kind::Problem) => {
-            Err("this is a placement problem already: name the output *.jsonl or *.jsonl.gz for a graph".to_owned())
-        }
+        Input::Problem(_) if kind == Some(Kind::Problem) => Err(Failure::wrong_kind(
+            "this is a placement problem already: name the output *.jsonl or *.jsonl.gz for a graph",
+        )),
         Input::Problem(sheet) => Ok(graph_of(&sheet, &arguments.file).text().into_bytes()),
     }
 }

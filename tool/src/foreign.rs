@@ -105,6 +105,7 @@ fn is_safetensors(bytes: &[u8]) -> bool {
 pub fn unreadable(file: &Path, error: &io::Error) -> String {
     let why = match error.kind() {
         ErrorKind::NotFound => "no such file".to_owned(),
+        ErrorKind::IsADirectory => "is a directory: give the files in it".to_owned(),
         _ => error.to_string(),
     };
     match faulty_folder(file) {

@@ -79,6 +79,11 @@ pub struct ReorderOptions {
 }
 
 impl ReorderOptions {
+    /// Returns `true` if an order is asked for.
+    pub fn is_set(&self) -> bool {
+        self.reorder
+    }
+
     /// Reorders the graph if the option is set; `buffers` are used for each plan.
     pub fn apply(&self, snapshot: &mut Snapshot, buffers: &[BufferSpec]) -> Result<Option<Reordering>, String> {
         let reordering = self.reorder.then(|| snapshot.reorder(buffers, ReorderEffort(self.reorder_effort)));

@@ -73,6 +73,7 @@ fn not_elf(file: &Path) -> String {
         }
         Some(foreign) if foreign.is_program() => "a binary for another kind of machine".to_owned(),
         Some(foreign) => format!("this is {}, not a program or a library", foreign.name),
+        None if file.is_dir() => "is a directory: give the program, or the library that it loads".to_owned(),
         None if file.exists() => "not a program or a library (ELF)".to_owned(),
         None => "no such file".to_owned(),
     }

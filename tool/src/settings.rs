@@ -128,7 +128,8 @@ impl Settings {
 
 /// Checks budgets by device, which the library would only log.
 fn budgets(text: &str) -> Result<String, String> {
-    text.parse::<Budgets>().map(|_| text.to_owned())
+    let parsed = text.parse::<Budgets>().map(|_| text.to_owned());
+    parsed.map_err(|why| format!("{why}; also for a device alone, as in CPU:4GiB"))
 }
 
 /// Checks a pattern, which the library would only log.

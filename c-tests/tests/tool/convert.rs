@@ -85,17 +85,18 @@ fn what_cannot_be_converted_is_named() {
     let problem = file("wrong", "p.csv");
     fs::write(&problem, "id,lower,upper,size\na,0,3,10\n").expect("it can be written");
     let graph = capture();
-    for (arguments, message) in [
-        (vec!["convert", "--buffer", "GPU", &graph, "-o", "-"], "there is no buffer \"GPU\"; the graph has 0 (CPU)"),
+    for (code, arguments, message) in [
+        (1, vec!["convert", "--buffer", "GPU", &graph, "-o", "-"], "there is no buffer \"GPU\"; the graph has 0 (CPU)"),
         (
+            2,
             vec!["convert", "--buffer", "0", &problem, "-o", "-"],
             "--buffer, --rules, --recompute and --tile are for graphs",
         ),
-        (vec!["convert", "/nonexistent", "-o", "-"], "/nonexistent: no such file"),
-        (vec!["convert", &problem, "-o", "/nonexistent/x.jsonl"], "/nonexistent/x.jsonl: cannot be written"),
+        (1, vec!["convert", "/nonexistent", "-o", "-"], "/nonexistent: no such file"),
+        (1, vec!["convert", &problem, "-o", "/nonexistent/x.jsonl"], "/nonexistent/x.jsonl: cannot be written"),
     ] {
         let output = tool(&arguments);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
         assert!(stderr(&output).contains(message), "{}", stderr(&output));
     }
     assert_eq!(tool(&["convert", &graph]).status.code(), Some(2), "no output");
@@ -149,7 +150,7 @@ fn recomputation_is_from_graph_to_graph() {
     fs::write(&problem, "id,lower,upper,size\nb,2,5,30\n").expect("it can be written");
     let output = tool(&["convert", "--recompute", "50%", &problem, "-o", "-"]);
     let message = "--buffer, --rules, --recompute and --tile are for graphs, but this is a placement problem";
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert_eq!(stderr(&output), format!("lastuse: error: {problem}: {message}\n"));
 }
 

@@ -213,6 +213,11 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Planned, Failure> {
         Input::Problem(_) if arguments.planning.retain.is_some() => Err(Failure::wrong_kind(
             "--retain is for graphs; the blocks of a CSV file have the live ranges of their rows",
         )),
+        Input::Problem(_) if arguments.planning.rules.is_some() || arguments.reorder.is_set() => {
+            Err(Failure::wrong_kind(
+                "--rules and --reorder are for graphs; the blocks of a CSV file have the live ranges of their rows",
+            ))
+        }
         Input::Problem(sheet) => {
             let effort = arguments.planning.effort.map(Effort::units);
             Ok(problem::plan(name, &sheet, &arguments.problem, effort, &progress).map(Planned::Problem)?)

@@ -89,7 +89,7 @@ pub struct Arguments {
     /// over time, how much of it is resident, and the graph that was planned last
     ///
     /// Prints its address to standard error. It listens on 127.0.0.1 alone, on PORT or on any free port.
-    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, value_parser = port)]
     live: Option<Option<u16>>,
 
     /// Explain the graph with the largest plan, as "lastuse explain" does.
@@ -138,6 +138,14 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, Failure> {
         Ok(code) => Ok(code),
         Err(not_started) => Err(Failure::with_code(not_started.code, not_started.message)),
     }
+}
+
+/// Parses a port.
+fn port(text: &str) -> Result<u16, String> {
+    text.parse()
+        .ok()
+        .filter(|port| *port > 0)
+        .ok_or_else(|| format!("{text:?} is not a port: give a number from 1 to 65535"))
 }
 
 /// Returns whether LASTUSE switches lastuse off, and says so, or that it has no effect: the program does not get the variable.

@@ -117,7 +117,7 @@ fn endings_of_outputs_choose_or_are_refused() {
     usage(&["convert", "--rules", "ggml", &graph, "-o", text(&plain)], message);
     let message =
         format!("{problem}: this is a placement problem already: name the output *.jsonl or *.jsonl.gz for a graph");
-    assert_refused(&["convert", &problem, "-o", text(&csv)], 1, &message);
+    assert_refused(&["convert", &problem, "-o", text(&csv)], 2, &message);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::support::tool;
 
 /// `run` and `compare` have the exit code of a program, and 125 for whatever goes wrong before one runs; all others have 2 for a
 /// wrong command line and 1 for wrong files.
-const CASES: [(i32, &str, &str); 95] = [
+const CASES: [(i32, &str, &str); 103] = [
     (2, "nosuch", "unrecognized subcommand 'nosuch'"),
     (2, "-v", "unexpected argument '-v'"),
     (2, "--verbose", "unexpected argument '--verbose'"),
@@ -54,6 +54,14 @@ const CASES: [(i32, &str, &str); 95] = [
     (2, "convert GRAPH", "the following required arguments were not provided"),
     (2, "convert GRAPH -o x.txt", "\"x.txt\" ends in none of"),
     (1, "convert JUNK -o x.csv", "JUNK: line 1: this is not a lastuse graph file"),
+    (2, "convert BLOCKS -o x.csv", "BLOCKS: this is a placement problem already"),
+    (2, "convert --tile 50% BLOCKS -o x.jsonl", "BLOCKS: --buffer, --rules, --recompute and --tile are for graphs"),
+    (2, "plan --rules ggml BLOCKS", "BLOCKS: --rules and --reorder are for graphs"),
+    (2, "plan --reorder BLOCKS", "BLOCKS: --rules and --reorder are for graphs"),
+    (1, "accounting FOLDER", "FOLDER: is a directory: give the files in it"),
+    (1, "reach FOLDER", "FOLDER: is a directory: give the program"),
+    (125, "run --live=99999 true", "invalid value '99999' for '--live[=<PORT>]': \"99999\" is not a port"),
+    (125, "compare --budget 10X true", "invalid value '10X' for '--budget <BYTES>': \"10X\" is not a budget"),
     (2, "convert --recompute 1 GRAPH -o x.csv", "--recompute writes a graph: name the output *.jsonl"),
     (2, "convert --tile 1 nowhere.jsonl -o x.csv", "--tile writes a graph: name the output *.jsonl"),
     (2, "convert --buffer CPU GRAPH -o x.jsonl", "--buffer and --rules are for the live ranges of a graph"),
@@ -119,6 +127,8 @@ fn wrong_command_lines_are_told_what_is_wrong() {
         ("GRAPH", graph.to_str().expect("UTF-8").to_owned()),
         ("JUNK", write(&folder.join("junk.jsonl"), b"hello\n")),
         ("OBJECT", write(&folder.join("object.jsonl"), b"{\"a\": 1}\n")),
+        ("BLOCKS", write(&folder.join("blocks.csv"), b"id,lower,upper,size\n0,0,2,64\n")),
+        ("FOLDER", folder.display().to_string()),
         ("MODEL", write(&folder.join("model.gguf"), b"GGUF\x03\0\0\0")),
     ];
     let with_files = |text: &str| files.iter().fold(text.to_owned(), |text, (name, file)| text.replace(name, file));
