@@ -68,6 +68,40 @@ mod header {
         "src/abi/checks.rs",
     ];
 
+    /// The first function of each topic of the header's first page.
+    const TOPICS: [(&str, &str); 18] = [
+        ("lastuse_version", "is lastuse in use, and what it has done"),
+        ("lastuse_set", "settings: rules of sharing, effort, files"),
+        ("lastuse_gallocr_trim", "memory that the latest graph does not need"),
+        ("lastuse_accounting_json", "what devices hold"),
+        ("lastuse_graph_dump_begin", "values of tensors in files"),
+        ("lastuse_arena_new", "memory that allocators share"),
+        ("lastuse_gallocr_report", "sizes, lower bounds, why a graph needs its memory"),
+        ("lastuse_context_new", "contexts that need no size"),
+        ("lastuse_tensor_retain", "values that can be read later"),
+        ("lastuse_tensor_set_output", "order as a part of the graph, results without copies"),
+        ("lastuse_tensor_dedicate", "results that survive later graphs"),
+        ("lastuse_graph_remove_copies", "results without copies, a better order of the nodes"),
+        ("lastuse_graph_recompute", "a training graph that fits a budget"),
+        ("lastuse_graph_tile", "tiling, to fit a budget"),
+        ("lastuse_sched_allocator", "graphs of schedulers"),
+        ("lastuse_steps_new", "a graph computed in steps"),
+        ("lastuse_offload_new", "weights and caches on devices, within budgets"),
+        ("lastuse_graph_verify", "checks of plans and of memory"),
+    ];
+
+    /// Heads the functions of each topic.
+    fn with_topics(text: &str) -> String {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        for (function, topic) in TOPICS {
+            let declares = |line: &String| !line.starts_with(['/', ' ', '#']) && line.contains(&format!("{function}("));
+            let at = lines.iter().rposition(declares).expect("each topic has its function");
+            let comment = lines[..at].iter().rposition(|line| !line.starts_with("//")).map_or(0, |before| before + 1);
+            lines.splice(comment..comment, [format!("// ---- {topic} ----"), String::new()]);
+        }
+        lines.join("\n") + "\n"
+    }
+
     /// Generates include/lastuse.h.
     pub fn generate() {
         println!("cargo:rerun-if-changed=cbindgen.toml");
@@ -81,7 +115,7 @@ mod header {
         let mut text = Vec::new();
         bindings.expect("the sources parse").write(&mut text);
         let text = String::from_utf8(text).expect("the header is UTF-8");
-        super::committed::write("include/lastuse.h", &for_c(&text), "header");
+        super::committed::write("include/lastuse.h", &with_topics(&for_c(&text)), "header");
     }
 
     /// Leaves out what the header says once for all functions and structs: sections "# Safety", which are for callers in

@@ -14,8 +14,9 @@
 //   struct lastuse_stats stats = { sizeof(stats) }; // struct_size; the rest is 0
 //   lastuse_stats_report(&stats);
 //
-// This header adds functions for these topics, each with an example in docs/examples; docs/api.md lists them all. docs is
-// in the source tree of lastuse. ggml_set_output gets a second form unless LASTUSE_NO_GGML_NAMES is defined: see below.
+// This header adds functions for these topics, under whose names they are below, each with an example in docs/examples;
+// docs/api.md lists them all. docs is in the source tree of lastuse. ggml_set_output gets a second form unless
+// LASTUSE_NO_GGML_NAMES is defined: see below.
 //
 //   topic                                                   guide                   examples
 //   is lastuse in use, and what it has done                 docs/api.md             docs/examples/process.c
@@ -509,6 +510,8 @@ struct lastuse_guard_params {
 extern "C" {
 #endif // __cplusplus
 
+// ---- is lastuse in use, and what it has done ----
+
 // Returns the version of lastuse, "major.minor.patch". The string is static: the caller does not free it.
 const char *lastuse_version(void);
 
@@ -528,6 +531,8 @@ const char *lastuse_last_error(void);
 // another thread at the same time may be counted in some fields and not yet in others.
 bool lastuse_stats_report(struct lastuse_stats *report);
 
+// ---- settings: rules of sharing, effort, files ----
+
 // Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators created
 // from now on, those of schedulers included:
 //   "rules", "effort", "reorder", "budget", "recompute", "on_demand", "arena", "verify"
@@ -545,6 +550,8 @@ bool lastuse_gallocr_set(struct ggml_gallocr *galloc,
                          const char *name,
                          const char *value);
 
+// ---- memory that the latest graph does not need ----
+
 // Gives back the memory of an allocator that its latest graph does not need: pages of the CPU's own buffers, whose addresses
 // stay, and memory of other buffer types at the next reservation. Plans stay, and larger graphs take memory again. NULL is all
 // allocators of the process, those of schedulers included, and what waits to be recycled. Returns false if lastuse has not
@@ -553,6 +560,8 @@ bool lastuse_gallocr_trim(struct ggml_gallocr *galloc);
 
 // Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
 void lastuse_string_free(char *string);
+
+// ---- what devices hold ----
 
 // Returns what the devices hold, to the byte, as JSON in the format lastuse-accounting (docs/accounting.md): now or, with
 // at_peak, for each device at the moment when it held the most. Counts the buffers that lastuse has allocated since
@@ -570,6 +579,8 @@ bool lastuse_buffer_note(struct ggml_backend_buffer *buffer, size_t asked, bool 
 // or lastuse does not know the layout of this ggml.
 bool lastuse_buffer_note_free(struct ggml_backend_buffer *buffer);
 
+// ---- values of tensors in files ----
+
 // Prepares a graph for lastuse_graph_dump, before it is computed: flags the tensors that will be dumped as outputs, so
 // that no backend leaves out their results, as it may when it fuses a node with the next one. Without this call, files
 // of fused tensors have what was in their memory before. lastuse_graph_dump removes the flags. Returns false if no
@@ -583,6 +594,8 @@ bool lastuse_graph_dump_begin(struct ggml_cgraph *graph);
 // names are set, and if lastuse is not enabled or does not know the layout of this ggml.
 bool lastuse_graph_dump(struct ggml_cgraph *graph,
                         size_t *n_written);
+
+// ---- memory that allocators share ----
 
 // Creates an arena without memory, which the caller frees with lastuse_arena_free. For another buffer type than the CPU's own,
 // a program calls lastuse_arena_turn, or waits itself until all graphs of one allocator have been computed before another one
@@ -616,6 +629,8 @@ void lastuse_arena_discard(struct ggml_backend_sched *sched);
 // Frees an arena. Its memory stays as long as allocators share it. Does nothing for NULL.
 void lastuse_arena_free(struct lastuse_arena *arena);
 
+// ---- sizes, lower bounds, why a graph needs its memory ----
+
 // Fills in the bytes of a buffer: 0 for an id that repeats the buffer type of an earlier one, and before the first
 // plan. Returns false if lastuse has not created galloc. Aborts if galloc has no buffer with this id.
 bool lastuse_gallocr_report(struct ggml_gallocr *galloc, int buffer_id, struct lastuse_gallocr_sizes *report);
@@ -645,6 +660,8 @@ bool lastuse_graph_measure(struct ggml_cgraph *const *graphs,
                            size_t *sizes,
                            size_t *lower_bounds);
 
+// ---- contexts that need no size ----
+
 // Creates a ggml context that needs no size: it reserves address space, and takes memory only as tensors and graphs
 // are made in it. All functions of ggml work with it, except that the caller frees it with lastuse_context_free.
 // ggml_reset empties it for reuse: its pages and addresses stay. See docs/contexts.md. params may be NULL. Returns
@@ -665,6 +682,8 @@ bool lastuse_context_realize(struct ggml_context *ctx);
 // lastuse, both abort.
 void lastuse_context_free(struct ggml_context *ctx);
 
+// ---- values that can be read later ----
+
 // Keeps the value of t, a leaf, node or view, readable in every graph with t that galloc plans from now on: until the
 // node until has run, or to the end of the run if until is NULL. Its memory is neither reused nor written in place
 // before. The graph is not changed; its plan may be larger than that of ggml's own allocator. Lasts until
@@ -676,6 +695,8 @@ bool lastuse_tensor_retain(struct ggml_gallocr *galloc, struct ggml_tensor *t, s
 // Ends lastuse_tensor_retain for t, in the graphs that galloc plans from now on. Names that lastuse_set retains stay
 // retained. Returns false if t is not retained by lastuse_tensor_retain.
 bool lastuse_tensor_release(struct ggml_gallocr *galloc, struct ggml_tensor *t);
+
+// ---- order as a part of the graph, results without copies ----
 
 // Redirects the result of t to the memory of dst, so that it need not be copied there. Returns t, which is a view of
 // dst from now on. ggml_set_output(t, dst), with two arguments, calls this function.
@@ -693,6 +714,8 @@ struct ggml_tensor *lastuse_tensor_set_output(struct ggml_tensor *t, struct ggml
 // ctx is full, and if lastuse does not know the layout of this ggml.
 struct ggml_tensor *ggml_dependency(struct ggml_context *ctx, struct ggml_tensor *a, struct ggml_tensor *b);
 
+// ---- results that survive later graphs ----
+
 // Gives t, a result of a graph, the next bytes of a buffer of the program, where it survives later graphs. Returns the tensor
 // that lies there, flagged as an output: t itself, whose operation then writes there; or, if t is a view or the device of the
 // buffer cannot compute it, a new tensor in ctx that copies t there, for ggml_build_forward_expand.
@@ -702,6 +725,8 @@ struct ggml_tensor *ggml_dependency(struct ggml_context *ctx, struct ggml_tensor
 struct ggml_tensor *lastuse_tensor_dedicate(struct ggml_context *ctx,
                                             struct ggml_tensor *t,
                                             struct ggml_tallocr *talloc);
+
+// ---- results without copies, a better order of the nodes ----
 
 // Removes copies from a graph: operations write their results where ggml_cpy, ggml_cont, ggml_dup and ggml_concat
 // would copy them. Returns true if any was removed. Results are the same to the last bit. Call it when the graph is
@@ -721,6 +746,8 @@ bool lastuse_graph_reorder(struct ggml_cgraph *graph,
                            const struct lastuse_reorder_params *params,
                            struct lastuse_reorder_report *report);
 
+// ---- a training graph that fits a budget ----
+
 // Changes a training graph so that its compute buffer fits a budget: forward results are dropped after their last use
 // in the forward pass, and computed again before the backward pass uses them. Results are the same to the last bit on
 // backends that run node by node. Returns true if the graph fits the budget.
@@ -734,6 +761,8 @@ bool lastuse_graph_recompute(struct ggml_context *ctx,
                              const struct lastuse_recompute_params *params,
                              struct lastuse_recompute_report *report);
 
+// ---- tiling, to fit a budget ----
+
 // Changes a graph so that its compute buffer fits a budget: intermediates that are large at the peak are computed in
 // tiles, one tile live at a time. On a CPU, results are the same to the last bit. Returns true if the graph fits.
 //
@@ -745,6 +774,8 @@ bool lastuse_graph_tile(struct ggml_context *ctx,
                         struct ggml_cgraph *graph,
                         const struct lastuse_tiling_params *params,
                         struct lastuse_tiling_report *report);
+
+// ---- graphs of schedulers ----
 
 // Returns the allocator of a scheduler, for lastuse_gallocr_report, _set and _trim, and for lastuse_tensor_retain and _release.
 // lastuse_steps_new takes sched itself, and schedulers share memory by lastuse_set("arena", ...). Its buffer ids are the positions of
@@ -788,6 +819,8 @@ void lastuse_sched_restore(struct ggml_cgraph *graph);
 // Forgets a scheduler that is being freed. Does nothing for NULL.
 void lastuse_sched_forget(struct ggml_backend_sched *sched);
 
+// ---- a graph computed in steps ----
+
 // Cuts a graph into steps, which lastuse_steps_compute computes one after the other. The program allocates the graph, with
 // galloc or another allocator, or with sched, after this call. galloc then retains inputs and results that no node reads; and,
 // until a step has run, what it reads of earlier ones. For sched, these are flagged as outputs until lastuse_steps_free.
@@ -812,6 +845,8 @@ bool lastuse_steps_report(const struct lastuse_steps *steps,
 // Frees steps; galloc then retains nothing for them. Does nothing for NULL. In a callback of lastuse_steps_compute nothing is
 // freed.
 void lastuse_steps_free(struct lastuse_steps *steps);
+
+// ---- weights and caches on devices, within budgets ----
 
 // Creates a planner that decides which weights and caches are on which device. The caller adds devices, items and
 // graphs, calls lastuse_offload_solve, reads the result, and frees it with lastuse_offload_free. params may be
@@ -869,6 +904,8 @@ bool lastuse_offload_apply(const struct lastuse_offload *offload, int graph, str
 // Frees a planner; does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
 // lastuse_offload_solve nothing is freed.
 void lastuse_offload_free(struct lastuse_offload *offload);
+
+// ---- checks of plans and of memory ----
 
 // Verifies the addresses of an allocated graph, whichever allocator assigned them: simulates the graph, and returns
 // true if no value is overwritten before its last use and no result before the end. Tensors outside of compute

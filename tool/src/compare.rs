@@ -23,7 +23,7 @@ use crate::usage::{Failure, at_least_one};
   lastuse compare --budget 2GiB ./llama-completion -m model.gguf -fa off ...
   lastuse compare --runs 10 --json ./sd -m model.safetensors -p \"a cat\"
 
-Exit codes: 0 compared, 125 the program failed in one of the runs or lastuse failed, 126 the program is not executable, \
+Exit codes: 0 compared, 125 wrong usage, the program failed in one of the runs, or lastuse failed, 126 the program is not executable, \
 127 there is no such program.")]
 pub struct Arguments {
     /// The number of runs with each allocator.

@@ -1,5 +1,6 @@
 //! The memory of the devices while a program ran.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use lastuse::accounting::{AccountedDevice, Accounting, Sums};
@@ -74,10 +75,17 @@ pub struct Written {
 impl Written {
     /// Reads a file.
     pub fn read(file: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| format!("{}: {}", file.display(), unreadable(file, &error)))?;
+        let text =
+            std::fs::read_to_string(file).map_err(|error| format!("{}: {}", file.display(), not_read(file, &error)))?;
         let accounting = read_accounting(&text).map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(Self { accounting, text })
+    }
+}
+
+fn not_read(file: &Path, error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::InvalidData => "not an accounting of lastuse: LASTUSE_ACCOUNTING=FILE writes one".to_owned(),
+        _ => unreadable(file, error),
     }
 }
 

@@ -47,7 +47,7 @@ const EXAMPLES: &str = "Examples:
   lastuse run --dump 'l_out-*,kq*' ./llama-cli ...  values, for numpy.load
   lastuse run -- ./llama-cli --help                 \"--\" may come in between";
 
-const EXIT_CODES: &str = "Exit codes: that of the program, or 128 plus the signal that killed it; 125 lastuse failed, 126 the program is not \
+const EXIT_CODES: &str = "Exit codes: that of the program, or 128 plus the signal that killed it; 125 wrong usage, or lastuse failed, 126 the program is not \
 executable, 127 there is no such program.";
 
 /// Run a program with lastuse, and report its memory.
