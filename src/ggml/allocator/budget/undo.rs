@@ -1,4 +1,4 @@
-//! The state of graphs before they were tiled, to restore it: where another graph has tensors of one that was tiled, and
+//! The state of graphs before they were changed, to restore it: where another graph has tensors of one that was changed, and
 //! where the program asks for tensors that only tiles are computed of.
 
 use std::collections::{HashMap, HashSet};
@@ -36,7 +36,7 @@ impl Address {
     }
 }
 
-/// The fields of a tensor that tiling changes.
+/// The fields of a tensor that a budget changes.
 #[derive(Debug, PartialEq, Eq)]
 struct Fields {
     op: u32,
@@ -82,14 +82,14 @@ impl Fields {
     }
 }
 
-/// A graph that is to be tiled: all of it that tiling may change.
+/// A graph that is to be changed: all of it that may change.
 #[derive(Debug)]
 pub struct Before {
     nodes: Vec<Address>,
     tensors: Vec<(Address, Fields)>,
 }
 
-/// A tensor that tiling has changed.
+/// A tensor that was changed.
 #[derive(Debug)]
 struct Changed {
     tensor: Address,
@@ -156,7 +156,7 @@ impl Before {
     }
 }
 
-/// A graph that was tiled.
+/// A graph that was changed.
 #[derive(Debug)]
 struct Known {
     graph: usize,
@@ -184,17 +184,18 @@ fn sorted(nodes: &[TensorRef<'_>]) -> Vec<Address> {
 }
 
 impl Known {
-    /// Returns `true` if it is this graph, as it was tiled.
+    /// Returns `true` if it is this graph, as it was changed.
     fn is(&self, graph: NonNull<ggml_cgraph>, live: GraphRef<'_>) -> bool {
         self.graph == graph.as_ptr().addr() && self.has_become(live)
     }
 
-    /// Returns `true` if it has these nodes, as it was tiled.
+    /// Returns `true` if it has these nodes, as it was changed.
     fn has_become(&self, live: GraphRef<'_>) -> bool {
         self.nodes.len() == live.nodes.len() && self.nodes == sorted(live.nodes)
     }
 
-    /// Restores the tensors for which `is_among` returns `true`. If they are marked to stay whole, their graphs are not tiled any more.
+    /// Restores the tensors for which `is_among` returns `true`. If they are marked to stay whole, their graphs are not changed any
+    /// more.
     ///
     /// # Safety
     /// The tensors are live with all that they were made of, and no other thread uses them.
@@ -218,7 +219,7 @@ impl Known {
     /// Restores its tensors and its list of nodes.
     ///
     /// # Safety
-    /// `graph` is the live graph that was tiled, with its tensors and `leafs` leafs, which no other thread uses, and no [`GraphRef`] of
+    /// `graph` is the live graph that was changed, with its tensors and `leafs` leafs, which no other thread uses, and no [`GraphRef`] of
     /// it is used afterwards.
     unsafe fn restore_graph(&self, graph: NonNull<ggml_cgraph>, leafs: usize, stay_whole: bool) {
         // SAFETY: the graph was built of these tensors, and is live.
@@ -230,7 +231,7 @@ impl Known {
     }
 }
 
-/// Returns the bytes that ggml-alloc needs for the graph that was tiled and has become `live`, by buffer, if they are
+/// Returns the bytes that ggml-alloc needs for the graph that was changed and has become `live`, by buffer, if they are
 /// known.
 pub fn before_change(live: GraphRef<'_>) -> Option<Vec<Bytes>> {
     KNOWN.lock().iter().rev().find(|it| it.has_become(live))?.by_ggml.clone()
@@ -249,12 +250,12 @@ pub unsafe fn backends_of<'g>(graph: NonNull<ggml_cgraph>) -> Option<Vec<(Tensor
     Some(live.nodes.iter().filter_map(assigned).collect())
 }
 
-/// Returns `true` if a graph was tiled that may have to be restored.
+/// Returns `true` if a graph was changed that may have to be restored.
 pub fn has_changed_graphs() -> bool {
     !KNOWN.lock().is_empty()
 }
 
-/// Restores a graph that was tiled, if tensors of it were meanwhile restored for another graph, or if `is_wanted` returns
+/// Restores a graph that was changed, if tensors of it were meanwhile restored for another graph, or if `is_wanted` returns
 /// `true` for one that only tiles are computed of.
 ///
 /// # Safety
@@ -277,7 +278,7 @@ pub unsafe fn undo_own(graph: NonNull<ggml_cgraph>, is_wanted: impl Fn(TensorRef
     unsafe { own.restore_graph(graph, leafs, true) };
 }
 
-/// Restores a graph that was tiled and is not allocated, and may be tiled again.
+/// Restores a graph that was changed and is not allocated, and may be changed again.
 ///
 /// # Safety
 /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
@@ -292,7 +293,7 @@ pub unsafe fn undo_reserved(graph: NonNull<ggml_cgraph>) {
     unsafe { own.restore_graph(graph, leafs, false) };
 }
 
-/// Restores tensors of a graph that was not tiled itself to their state before another graph that shares them was tiled, as
+/// Restores tensors of a graph that was not changed itself to their state before another graph that shares them was changed, as
 /// far as they have no memory: the other graph cannot run before it is allocated again.
 ///
 /// # Safety
@@ -300,7 +301,7 @@ pub unsafe fn undo_reserved(graph: NonNull<ggml_cgraph>) {
 pub unsafe fn undo_shared(graph: NonNull<ggml_cgraph>, ranges: &AddedRanges) {
     // SAFETY: live, as the caller guarantees.
     let live = unsafe { GraphRef::new(graph) };
-    // A view that was built of a tensor after its graph was tiled is one of the memory that tiles write.
+    // A view that was built of a tensor after its graph was changed is one of the memory that tiles write.
     let is_later_view = |node: &TensorRef<'_>| {
         !node.is_changed() && !ranges.hold(*node) && node.view_source().is_some_and(|root| ranges.hold(root))
     };
