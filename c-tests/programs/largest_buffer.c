@@ -127,6 +127,34 @@ CASE(what_cannot_be_computed_in_tiles_is_refused) {
     ggml_free(ctx);
 }
 
+// A graph that is in tiles from the start, and for which there is not enough memory, is as the program has built it.
+LASTUSE_CASE(graphs_that_are_refused_later_are_as_they_were) {
+    ggml_backend_t cpu     = new_cpu(1);
+    int            refused = 0;
+    FOR_SEEDS(seed, seeds_from(args, 40)) {
+        limit(true);
+        ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&limited));
+        if (!upstream_reserves((uint64_t) seed) && check_results(galloc, (uint64_t) seed, cpu, false)) {
+            struct large_graph g     = large_graph_new((uint64_t) seed);
+            int                nodes = ggml_graph_n_nodes(g.graph);
+            // With another size, it needs other buffers.
+            struct large_graph other = large_graph_new((uint64_t) seed + 1000);
+            limited.byte_cap         = 0;
+            ggml_gallocr_t next      = ggml_gallocr_new(dummy_buft_type(&limited));
+            CHECK(!ggml_gallocr_reserve(next, g.graph) && ggml_graph_n_nodes(g.graph) == nodes, "seed %lld: other nodes", seed);
+            int others = ggml_graph_n_nodes(other.graph);
+            CHECK(ggml_gallocr_reserve(galloc, other.graph) || ggml_graph_n_nodes(other.graph) == others, "seed %lld: other nodes", seed);
+            refused++;
+            ggml_gallocr_free(next);
+            large_graph_free(g);
+            large_graph_free(other);
+        }
+        ggml_gallocr_free(galloc);
+    }
+    CHECK(refused > 5, "%d are refused", refused);
+    ggml_backend_free(cpu);
+}
+
 // The graph of a network for an image of so many pixels, on a device with buffers of at most 256 MiB. It is planned, not computed.
 static void network_fits(const char * name, int64_t image) {
     const size_t most = 256 * 1024 * 1024;

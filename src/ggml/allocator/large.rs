@@ -32,12 +32,16 @@ impl Allocator {
         if !matches!(done, Err(Refusal::NoMemory { .. })) {
             return done;
         }
-        // SAFETY: live, and used by no other thread: see "# Safety".
-        let Some([most, largest]) = (unsafe { self.too_large(graph) }) else { return done };
-        let are_compared = self.activity.are_events_requested();
-        if self.passes.get_or_insert_with(|| Passes::none(are_compared)).limit_tensors(true) {
+        if self.passes.as_ref().is_some_and(|passes| passes.limits_tensors()) {
+            // It was in tiles from the start.
+            // SAFETY: live, and used by no other thread: see "# Safety".
+            unsafe { undo_reserved(graph) };
             return done;
         }
+        // SAFETY: as above.
+        let Some([most, largest]) = (unsafe { self.too_large(graph) }) else { return done };
+        let are_compared = self.activity.are_events_requested();
+        self.passes.get_or_insert_with(|| Passes::none(are_compared)).limit_tensors(true);
         // For a budget that is larger than a buffer, it may be in tiles that are larger, too.
         // SAFETY: as above.
         unsafe { undo_reserved(graph) };
@@ -48,7 +52,7 @@ impl Allocator {
                 self.planner.types.list[0].name()
             ));
         } else {
-            self.passes.as_mut().map(|passes| passes.limit_tensors(false));
+            self.passes.iter_mut().for_each(|passes| passes.limit_tensors(false));
             // SAFETY: as above.
             unsafe { undo_reserved(graph) };
         }

@@ -39,9 +39,14 @@ impl Passes {
         Box::new(Self { reorders: Switch::Off, orders: Orders::new(), budgeted, is_compared })
     }
 
-    /// Keeps tensors to what buffer types allocate at once from now on, or not any more. Returns whether it did so before.
-    pub fn limit_tensors(&mut self, limits: bool) -> bool {
-        self.budgeted.limit_tensors(limits)
+    /// Keeps tensors to what buffer types allocate at once from now on, or not any more.
+    pub fn limit_tensors(&mut self, limits: bool) {
+        self.budgeted.limits_tensors = limits;
+    }
+
+    /// Returns `true` if tensors are kept to what buffer types allocate at once.
+    pub fn limits_tensors(&self) -> bool {
+        self.budgeted.limits_tensors
     }
 
     /// Adds nodes to graphs up to this number.

@@ -182,7 +182,7 @@ pub unsafe fn reserve(runtime: &'static Runtime, scheduler: NonNull<ggml_backend
         let given = BeforeSplit::of(unsafe { GraphRef::new(graph) });
         // SAFETY: as above.
         unsafe { function(scheduler.as_ptr(), graph.as_ptr()) };
-        // SAFETY: as above; its copies are no more.
+        // SAFETY: as above; the scheduler has dropped its copies.
         drop(unsafe { given.restore(graph) });
     }
 }

@@ -56,7 +56,7 @@ pub struct BudgetPass {
     /// Bytes for training graphs.
     training: Option<Bytes>,
     /// Whether tensors are kept to what buffer types allocate at once.
-    limits_tensors: bool,
+    pub limits_tensors: bool,
     /// The most nodes of a changed graph, if it has room for more.
     most_nodes: usize,
     known: Cache<KnownChange>,
@@ -102,11 +102,6 @@ impl BudgetPass {
     /// Returns `true` if there is a budget.
     pub fn is_asked(&self) -> bool {
         !self.budgets.is_none() || self.training.is_some() || self.limits_tensors
-    }
-
-    /// Keeps tensors to what buffer types allocate at once from now on, or not any more. Returns whether it did so before.
-    pub fn limit_tensors(&mut self, limits: bool) -> bool {
-        std::mem::replace(&mut self.limits_tensors, limits)
     }
 
     /// Changes graphs to ones of at most this many nodes.
