@@ -531,6 +531,9 @@ const char *lastuse_last_error(void);
 // another thread at the same time may be counted in some fields and not yet in others.
 bool lastuse_stats_report(struct lastuse_stats *report);
 
+// Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
+void lastuse_string_free(char *string);
+
 // ---- settings: rules of sharing, effort, files ----
 
 // Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators created
@@ -557,9 +560,6 @@ bool lastuse_gallocr_set(struct ggml_gallocr *galloc,
 // allocators of the process, those of schedulers included, and what waits to be recycled. Returns false if lastuse has not
 // created galloc.
 bool lastuse_gallocr_trim(struct ggml_gallocr *galloc);
-
-// Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
-void lastuse_string_free(char *string);
 
 // ---- what devices hold ----
 
@@ -816,7 +816,7 @@ bool lastuse_sched_prepare(struct ggml_backend_sched *sched,
 // if it is allocated.
 void lastuse_sched_restore(struct ggml_cgraph *graph);
 
-// Forgets a scheduler that is being freed. Does nothing for NULL.
+// Forgets a scheduler. Call it before ggml_backend_sched_free. Does nothing for NULL.
 void lastuse_sched_forget(struct ggml_backend_sched *sched);
 
 // ---- a graph computed in steps ----

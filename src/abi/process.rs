@@ -87,6 +87,18 @@ pub unsafe extern "C" fn lastuse_stats_report(report: *mut lastuse_stats) -> boo
     })
 }
 
+/// Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
+///
+/// # Safety
+/// `string` is NULL, or comes from a function of lastuse that says so, is unchanged, and is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_string_free(string: *mut c_char) {
+    if !string.is_null() {
+        // SAFETY: made by `c_string`, unchanged, and freed once: see "# Safety".
+        drop(unsafe { CString::from_raw(string) });
+    }
+}
+
 /// Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators created
 /// from now on, those of schedulers included:
 ///   "rules", "effort", "reorder", "budget", "recompute", "on_demand", "arena", "verify"
@@ -161,18 +173,6 @@ pub unsafe extern "C" fn lastuse_gallocr_trim(galloc: *mut ggml_gallocr) -> bool
         }
         Ok(true)
     })
-}
-
-/// Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
-///
-/// # Safety
-/// `string` is NULL, or comes from a function of lastuse that says so, is unchanged, and is not used afterwards.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lastuse_string_free(string: *mut c_char) {
-    if !string.is_null() {
-        // SAFETY: made by `c_string`, unchanged, and freed once: see "# Safety".
-        drop(unsafe { CString::from_raw(string) });
-    }
 }
 
 /// Returns text as a string that `lastuse_string_free` frees.

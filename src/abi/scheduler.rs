@@ -168,7 +168,7 @@ pub unsafe extern "C" fn lastuse_sched_restore(graph: *mut ggml_cgraph) {
     });
 }
 
-/// Forgets a scheduler that is being freed. Does nothing for NULL.
+/// Forgets a scheduler. Call it before ggml_backend_sched_free. Does nothing for NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn lastuse_sched_forget(sched: *mut ggml_backend_sched) {
     total("lastuse_sched_forget", |_| NonNull::new(sched).into_iter().for_each(scheduler::forget));

@@ -38,7 +38,7 @@ use clap::{ArgAction, Parser, Subcommand};
 ///
 /// A ggml program keeps the intermediate results of a graph in compute buffers. lastuse replaces the allocator that places
 /// them, ggml-alloc, and needs less memory for most graphs. On the CPU, caches of keys and values take memory only as they fill
-/// (--on-demand=off turns that off). Results stay the same. The tool runs programs with lastuse, captures their graphs to files, and
+/// (--on-demand=off turns that off). On the CPU, results stay the same. The tool runs programs with lastuse, captures their graphs to files, and
 /// plans, explains and draws these.
 #[derive(Parser)]
 #[command(
