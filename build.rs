@@ -115,7 +115,34 @@ mod header {
         let mut text = Vec::new();
         bindings.expect("the sources parse").write(&mut text);
         let text = String::from_utf8(text).expect("the header is UTF-8");
-        super::committed::write("include/lastuse.h", &with_topics(&for_c(&text)), "header");
+        super::committed::write("include/lastuse.h", &with_topics(&refilled(&for_c(&text))), "header");
+    }
+
+    /// Breaks the lines of comments where those of a header for C end. Lines that begin with more than one space, code and tables
+    /// among them, stay.
+    fn refilled(text: &str) -> String {
+        /// The beginning of a line of a comment: its indentation, `// `, and `- ` of a list.
+        fn beginning(line: &str) -> Option<(&str, &str)> {
+            let words = line.trim_start().strip_prefix("// ")?;
+            let words = words.strip_prefix("- ").unwrap_or(words);
+            (!words.starts_with([' ', '|', '-'])).then(|| line.split_at(line.len() - words.len()))
+        }
+        let mut lines = text.lines().peekable();
+        let mut filled = String::new();
+        while let Some(line) = lines.next() {
+            let Some((first, words)) = beginning(line) else {
+                filled += &format!("{line}\n");
+                continue;
+            };
+            let rest = first.replace("- ", "  ");
+            let mut words = words.to_owned();
+            while let Some(more) = lines.next_if(|line| line.starts_with(&rest) && !line[rest.len()..].starts_with([' ', '-', '|'])) {
+                words += &format!(" {}", &more[rest.len()..]);
+            }
+            let options = textwrap::Options::new(100).initial_indent(first).subsequent_indent(&rest).break_words(false);
+            filled += &format!("{}\n", textwrap::fill(&words, options.word_splitter(textwrap::WordSplitter::NoHyphenation)));
+        }
+        filled
     }
 
     /// Leaves out what the header says once for all functions and structs: sections "# Safety", which are for callers in

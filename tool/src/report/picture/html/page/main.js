@@ -1,8 +1,15 @@
 // The list of graphs, with a filter, and the list of what to compare with.
 
+// The words with which all labels begin are left out: a list is narrow, and its names differ where they end.
+const COMMON = (() => {
+  const [first, ...others] = GRAPHS.map(({ raw }) => raw.label.split(" "));
+  const length = first.findIndex((word, at) => at + 1 === first.length || others.some((words) => words[at] !== word));
+  return others.length && length > 2 ? first.slice(0, length).join(" ").length + 1 : 0;
+})();
+
 function graphLabel({ raw }, index) {
   const size = Math.max(...raw.plans.map((plan) => plan.size), 0);
-  return `${shortened(raw.label, 90)} (${formatBytes(size)})${GRAPHS.length > 9 ? `, ${index + 1} of ${GRAPHS.length}` : ""}`;
+  return `${COMMON ? "… " : ""}${shortened(raw.label.slice(COMMON), 90)} (${formatBytes(size)})${GRAPHS.length > 9 ? `, ${index + 1} of ${GRAPHS.length}` : ""}`;
 }
 
 function offerGraphs() {
