@@ -125,8 +125,9 @@ mod header {
         fn beginning(line: &str) -> Option<(&str, &str)> {
             let words = line.trim_start().strip_prefix("// ")?;
             let words = words.strip_prefix("- ").unwrap_or(words);
-            (!words.starts_with([' ', '|', '-'])).then(|| line.split_at(line.len() - words.len()))
+            (!words.starts_with([' ', '|'])).then(|| line.split_at(line.len() - words.len()))
         }
+        let begins_anew = |words: &str| words.starts_with([' ', '|']) || words.starts_with("- ");
         let mut lines = text.lines().peekable();
         let mut filled = String::new();
         while let Some(line) = lines.next() {
@@ -136,11 +137,14 @@ mod header {
             };
             let rest = first.replace("- ", "  ");
             let mut words = words.to_owned();
-            while let Some(more) = lines.next_if(|line| line.starts_with(&rest) && !line[rest.len()..].starts_with([' ', '-', '|'])) {
+            while let Some(more) =
+                lines.next_if(|line| line.strip_prefix(&*rest).is_some_and(|words| !begins_anew(words)))
+            {
                 words += &format!(" {}", &more[rest.len()..]);
             }
             let options = textwrap::Options::new(100).initial_indent(first).subsequent_indent(&rest).break_words(false);
-            filled += &format!("{}\n", textwrap::fill(&words, options.word_splitter(textwrap::WordSplitter::NoHyphenation)));
+            filled +=
+                &format!("{}\n", textwrap::fill(&words, options.word_splitter(textwrap::WordSplitter::NoHyphenation)));
         }
         filled
     }

@@ -942,10 +942,9 @@ bool lastuse_offload_device_report(const struct lastuse_offload *offload,
 
 // Adds a weight or a cache and returns its number, from 0. On a device, weights and caches lie in
 // buffers apart, in this order. The tensor lives until lastuse_offload_free; one that two parts of
-// a model share is one item. Returns
-// -1 if there is neither a tensor nor a name with bytes, if a tensor was added before, if kind, tensor_class or device
-// has no valid value, or if n_rows is set without row_bytes. With n_rows, row_benefits must not be
-// NULL.
+// a model share is one item. Returns -1 if there is neither a tensor nor a name with bytes, if a
+// tensor was added before, if kind, tensor_class or device has no valid value, or if n_rows is set
+// without row_bytes. With n_rows, row_benefits must not be NULL.
 int lastuse_offload_add_item(struct lastuse_offload *offload, const struct lastuse_offload_item *item);
 
 // Fills in where an item is placed. Returns false if there is no such item or lastuse_offload_solve

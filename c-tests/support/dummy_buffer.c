@@ -178,10 +178,9 @@ static size_t type_get_alloc_size(ggml_backend_buffer_type_t type, const struct 
     return ggml_nbytes(tensor) + extra;
 }
 
-// True, so that the CPU backend may compute in these buffers.
+// True, so that the CPU backend may compute in these buffers, unless a test says otherwise.
 static bool type_is_host(ggml_backend_buffer_type_t type) {
-    (void) type;
-    return true;
+    return !of_type(type)->is_device;
 }
 
 static const struct ggml_backend_buffer_type_i type_iface = {

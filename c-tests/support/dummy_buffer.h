@@ -35,6 +35,7 @@ struct dummy_buft {
     size_t alignment;   // a power of two
     size_t max_size;    // bytes; advice to the allocator: larger requests are served, unless it is_strict
     bool   is_strict;
+    bool   is_device;   // the processor cannot read its memory, for ggml: kernels of a GPU compute
     size_t byte_cap;    // bytes; a request that would make live_bytes larger fails
     long   allocs_left; // buffers that can still be had
     long   inits_left;  // tensors that can still be initialized

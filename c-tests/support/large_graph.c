@@ -169,6 +169,16 @@ void large_graph_set(struct large_graph * b) {
     }
 }
 
+void large_graph_expect_packed(const struct large_graph * g, size_t alignment) {
+    for (int i = 0; i < ggml_graph_n_nodes(g->graph); i++) {
+        const struct ggml_tensor * t = ggml_graph_node(g->graph, i);
+        CHECK(t->view_offs % alignment == 0, "%s begins at %zu", t->name, t->view_offs);
+        if (t->op != GGML_OP_VIEW && t->op != GGML_OP_PERMUTE && t->op != GGML_OP_TRANSPOSE && t->op != GGML_OP_CPY) {
+            CHECK(ggml_is_contiguous(t), "%s is written with gaps", t->name);
+        }
+    }
+}
+
 void large_graph_run(struct large_graph * b, ggml_backend_t cpu) {
     large_graph_set(b);
     enum ggml_status status = ggml_backend_graph_compute(cpu, b->graph);

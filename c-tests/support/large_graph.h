@@ -33,5 +33,9 @@ struct ggml_tensor * large_graph_leaf(struct large_graph * g, enum ggml_type typ
 // Sets the inputs, which depend on their numbers alone.
 void large_graph_set(struct large_graph * g);
 
+// Checks that kernels of a GPU could compute the graph: each writes and reads memory without gaps between rows, except to copy, and at
+// multiples of `alignment` bytes.
+void large_graph_expect_packed(const struct large_graph * g, size_t alignment);
+
 // Sets the inputs, and computes the graph.
 void large_graph_run(struct large_graph * g, ggml_backend_t backend);

@@ -1,7 +1,5 @@
 //! Dedicated memory: results that lie in buffers of the program, so that they survive later graphs.
 
-use std::ptr::null_mut;
-
 use crate::graph::{Flags, Op};
 
 use crate::ggml::bindings::{ggml_context, ggml_tallocr};
@@ -27,15 +25,17 @@ pub unsafe fn dedicate<'g>(
     (talloc, buffer): (&mut ggml_tallocr, BufferRef),
 ) -> Result<TensorRef<'g>, String> {
     refusal(runtime, tensor, buffer).map_or(Ok(()), |why| Err(why.to_owned()))?;
+    let buffer_type = runtime.type_of(buffer);
+    let supports = |tensor: TensorRef<'_>| buffer_type.is_none_or(|buffer_type| buffer_type.supports(tensor));
     let mut there = tensor;
-    if tensor.view_source().is_some() || !supports(runtime, buffer, tensor) {
+    if tensor.view_source().is_some() || !supports(tensor) {
         // SAFETY: a live context with room, and a live tensor.
         let copy = unsafe { (runtime.functions.ggml_cont)(context, tensor.as_ptr()) };
         // SAFETY: null, or a new tensor in a live context.
         there = unsafe { TensorRef::new(copy) }.ok_or("the context has no room for one more tensor")?;
         // SAFETY: the copy is new, and nothing refers to it. A context that allocates its tensors has given it memory.
         unsafe { TensorMut::new(there) }.clear_memory();
-        if !supports(runtime, buffer, there) {
+        if !supports(there) {
             return Err("the device of the buffer can neither compute t nor copy it".to_owned());
         }
     }
@@ -80,13 +80,4 @@ fn refusal(runtime: &'static Runtime, tensor: TensorRef<'_>, buffer: BufferRef) 
         Some(_) if is_not_ordered() => "t is a view of quantized elements that are not in order",
         _ => return None,
     })
-}
-
-/// Returns `true` if the device of a buffer can run the operation of `tensor`, as far as it says so. Buffers without a
-/// device are host memory.
-fn supports(runtime: &'static Runtime, buffer: BufferRef, tensor: TensorRef<'_>) -> bool {
-    let device = runtime.type_of(buffer).map_or(null_mut(), BufferType::device_of_type);
-    let Some(supports_op) = runtime.functions.ggml_backend_dev_supports_op else { return true };
-    // SAFETY: a device of this ggml, and a live tensor.
-    device.is_null() || unsafe { supports_op(device, tensor.as_ptr()) }
 }

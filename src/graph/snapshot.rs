@@ -11,7 +11,7 @@ use crate::placement::{Bytes, Effort};
 use super::kernels::{KernelCosts, Kernels, costs_at};
 use super::order::{self, Hazards, Reordering, reorder};
 use super::recompute::{Recomputation, RecomputeEffort, TrainingGraph, recompute, recompute_exactly, work_of};
-use super::tiling::{self, Known, TileKind, TiledGraph, TilingLimits};
+use super::tiling::{self, Known, TileKernels, TileKind, TiledGraph, TilingLimits};
 use super::{
     Address, BufferIndex, BufferSpec, Device, Devices, Edited, Graph, GraphPlan, NamePattern, NotChanged, PlanError,
     Requests, Retained, Retention, Rules, Sizes, TensorId, Wishes, Workspace, ggml_alloc_sizes,
@@ -306,7 +306,7 @@ impl Snapshot {
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let detached = tiling::detached(&self.graph, &kinds);
-        let subject = tiling::TileableGraph { graph: self.graph.clone(), detached, known };
+        let subject = tiling::TileableGraph { graph: self.graph.clone(), detached, known, kernels: TileKernels::Cpu };
         let mut sizes = |id, buffer| self.size(id, buffer);
         let found = tiling::tile(&subject, buffers, requests, &mut sizes, limits, progress)?;
         if found.is_changed {

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
 use crate::output::{print_tables, titled};
-use crate::report::{CompareRow, Samples, compare_table, total_bytes};
+use crate::report::{CompareRow, Samples, SizeUnit, compare_table, total_bytes};
+use crate::run::budget_text;
 use crate::settings::{GuardUse, Settings};
 use crate::usage::{Failure, at_least_one};
 
@@ -54,6 +55,7 @@ fn compare(arguments: &Arguments) -> Result<(), NotStarted> {
     let mut launcher = arguments.target.launcher()?;
     launcher.guard(GuardUse::of(&settings))?;
     let (mut ggml, mut lastuse) = (Samples::default(), Samples::default());
+    let mut of_lastuse = Events::default();
     for number in 0..arguments.runs {
         // Which of a pair runs first alternates, since the second may find warmer caches.
         let pair = [(Allocator::Ggml, &mut ggml), (Allocator::Lastuse, &mut lastuse)];
@@ -61,24 +63,29 @@ fn compare(arguments: &Arguments) -> Result<(), NotStarted> {
         for (allocator, samples) in pair {
             show_progress(&format!("\rrun {} of {} ", number + 1, arguments.runs));
             let settings = if allocator == Allocator::Ggml { &[] } else { settings.as_slice() };
-            sample(&mut launcher, allocator, settings, samples)?;
+            let events = sample(&mut launcher, allocator, settings, samples)?;
+            if allocator == Allocator::Lastuse {
+                of_lastuse = events;
+            }
         }
     }
     show_progress("\r\x1b[K");
     let text = if arguments.json {
-        let json = json!({ "program": launcher.name(), "ggml_alloc": ggml, "lastuse": lastuse });
+        let budgets = (!of_lastuse.budgets.is_empty()).then_some(&of_lastuse.budgets);
+        let json = json!({ "program": launcher.name(), "ggml_alloc": ggml, "lastuse": lastuse, "budgets": budgets });
         format!("{json}\n")
     } else {
         let rows = CompareRow::of(&ggml, &lastuse);
         format!(
-            "{}: {}; ratios are lastuse / ggml-alloc (lower is better)\n{}",
+            "{}: {}; ratios are lastuse / ggml-alloc (lower is better)\n{}{}",
             launcher.name(),
             if arguments.runs == 1 {
                 "1 run each".to_owned()
             } else {
                 format!("{} runs each, medians", arguments.runs)
             },
-            titled(&compare_table(&rows))
+            titled(&compare_table(&rows)),
+            budget_text(&of_lastuse, &arguments.settings, SizeUnit::Mib)
         )
     };
     print_tables(&text).map_err(NotStarted::failed)
@@ -95,7 +102,7 @@ fn sample(
     allocator: Allocator,
     settings: &[(&'static str, String)],
     samples: &mut Samples,
-) -> Result<(), NotStarted> {
+) -> Result<Events, NotStarted> {
     let lost = |error: io::Error| NotStarted::failed(format!("cannot wait for the program: {error}"));
     let messages = tempfile::NamedTempFile::new_in(launcher.folder()).map_err(lost)?;
     let stderr = messages.reopen().map_err(lost)?;
@@ -120,7 +127,7 @@ fn sample(
         return Err(NotStarted::failed(format!("{}: {}", launcher.name(), events.nothing_planned())));
     }
     samples.add(total_bytes(&rows), exit.peak_bytes, exit.time.as_secs_f64());
-    Ok(())
+    Ok(events)
 }
 
 fn last_lines(text: &str) -> String {

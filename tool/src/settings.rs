@@ -43,7 +43,8 @@ impl GuardUse {
 /// Options that are variables of a program.
 #[derive(clap::Args)]
 pub struct Settings {
-    /// Check each plan before it is used; a defect ends the program. "memory" also checks what each operation writes.
+    /// Check each plan before it is used; a defect ends the program. "memory" also checks what each operation writes: it
+    /// compares all memory of graphs after each, and may take minutes for a few tokens.
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "plan",
           value_parser = ["plan", "memory"])]
     pub verify: Option<String>,
@@ -97,6 +98,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Returns `true` if graphs of trainings have a budget.
+    pub fn recomputes(&self) -> bool {
+        self.recompute.is_some()
+    }
+
     /// Returns the variables and their values.
     ///
     /// # Errors

@@ -130,7 +130,8 @@ fn graphs_of_a_scheduler_are_tiled(package: Package, label: &str, backends: u32,
     };
     let whole = hashes_and_bytes(&with("LASTUSE_BUDGET", "off"));
     for (name, value) in [("LASTUSE_BUDGET", "256K"), ("LASTUSE_REORDER", "on")] {
-        let changed = hashes_and_bytes(&with(name, value));
+        let outcome = with(name, value);
+        let changed = hashes_and_bytes(&outcome);
         let hashes = |lines: &[(String, f64)]| lines.iter().map(|(hash, _)| hash.clone()).collect::<Vec<_>>();
         assert_eq!(hashes(&changed), hashes(&given), "{name}");
         let larger = whole.iter().zip(&changed).filter(|((_, whole), (_, changed))| changed > whole).count();
@@ -143,6 +144,8 @@ fn graphs_of_a_scheduler_are_tiled(package: Package, label: &str, backends: u32,
             _ => 1.0,
         };
         assert!(bytes(&changed) <= limit * bytes(&whole), "{name}: {changed:?} of {whole:?}");
+        let has_tiles = !outcome.stderr.contains("tiles on the device: 0");
+        assert_eq!(has_tiles, name == "LASTUSE_BUDGET" && words == ["device"], "{}", outcome.describe());
         if name == "LASTUSE_BUDGET" && words.is_empty() {
             let fit = changed.iter().zip(&whole).filter(|((_, bytes), (_, whole))| bytes <= &BUDGET && whole > &BUDGET);
             assert!(fit.count() > 2 / backends as usize, "{whole:?} {changed:?}");
@@ -158,6 +161,11 @@ fn graphs_of_two_backends_are_tiled_on_ggml_0_26() {
 #[test]
 fn graphs_of_a_pipeline_are_tiled() {
     graphs_of_a_scheduler_are_tiled(Package::LlamaCpp, "-pipeline", 2, &["pipeline"]);
+}
+
+#[test]
+fn graphs_of_a_cpu_beside_a_device_are_tiled() {
+    graphs_of_a_scheduler_are_tiled(Package::LlamaCpp, "-device", 2, &["device"]);
 }
 
 #[test]

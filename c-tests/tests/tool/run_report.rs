@@ -153,6 +153,28 @@ fn names_that_retain_nothing_are_told() {
 }
 
 #[test]
+fn budgets_that_are_not_met_are_told() {
+    let of = |option: &str, bytes: &str| {
+        let budgets = report(&[option, bytes])["budgets"].clone();
+        let text = stderr(&run(&[option, bytes])).to_owned();
+        (budgets, text)
+    };
+    let (budgets, text) = of("--budget", "1");
+    let least = number(&budgets[0]["after"]);
+    assert_eq!((&budgets[0]["buffer"], &budgets[0]["budget"]), (&json!("CPU"), &json!(1)), "{budgets}");
+    assert!(text.contains("\nlastuse: --budget: 0.00 MiB are not met on CPU: ") && least > 1, "{text}");
+    let (budgets, text) = of("--budget", "1GiB");
+    assert!(!text.contains("not met") && number(&budgets[0]["after"]) <= 1 << 30, "{budgets} {text}");
+    let (budgets, text) = of("--recompute", "1");
+    assert_eq!(budgets, Value::Null);
+    assert!(text.contains("\nlastuse: --recompute: the program has planned no graph of a training"), "{text}");
+    let compared =
+        command(&[&["compare", "--runs", "1", "--budget", "1", model()], llama_style::SMALL].concat()).output();
+    let compared = compared.expect("the tool starts");
+    assert!(stdout(&compared).contains("\nlastuse: --budget: 0.00 MiB are not met on CPU: "), "{}", stdout(&compared));
+}
+
+#[test]
 fn json_has_a_line_of_its_own() {
     let output = command(&["run", "--json", "printf", "no end of line"]).output().expect("the tool starts");
     let text = stdout(&output);
@@ -171,6 +193,14 @@ fn verification_that_ends_a_program_claims_nothing() {
     assert_eq!(output.status.code(), Some(128 + 6), "{}", stderr(&output));
     let line = "\nverification: the program did not run to its end; a defect that was found is told above\n";
     assert!(stderr(&output).contains(line) && !stderr(&output).contains("no defect"), "{}", stderr(&output));
+    let unknown = "\nlastuse: what each device held is unknown: the program was killed before it could report it\n";
+    assert!(stderr(&output).contains(unknown), "{}", stderr(&output));
+    let off = run(&["--off"]);
+    assert!(
+        stderr(&off).contains("\nlastuse: with --off, only the buffers of allocators are known; "),
+        "{}",
+        stderr(&off)
+    );
 }
 
 #[test]

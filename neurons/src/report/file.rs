@@ -8,9 +8,15 @@ use crate::Bytes;
 use crate::division::GRANULE_UNIT;
 use crate::gpuidx::{Dialect, GpuIndex, IndexDefect, LayerIndex};
 
-/// Formats the check of a file as text: its content, or a line for each defect and their number.
+/// The most defects of a file that are listed.
+const MOST_LISTED: usize = 20;
+
+/// Formats the check of a file as text: its content, or a line for each of the first defects and their number.
 pub fn checked_index_text(file: Option<&(GpuIndex, Dialect)>, defects: &[IndexDefect]) -> String {
-    let mut text: String = defects.iter().map(|defect| format!("{defect}\n")).collect();
+    let mut text: String = defects.iter().take(MOST_LISTED).map(|defect| format!("{defect}\n")).collect();
+    if let Some(more) = defects.len().checked_sub(MOST_LISTED).filter(|more| *more > 0) {
+        let _ = writeln!(text, "and {more} more");
+    }
     match (file, defects.len()) {
         (Some((index, dialect)), 0) => text.push_str(&summary(index, *dialect)),
         (_, 1) => text.push_str("The file is invalid: 1 defect\n"),

@@ -1,5 +1,5 @@
 //! Graphs with a tensor that is larger than what its buffer type allocates at once. ggml-alloc asks for it nevertheless, which some
-//! devices grant, so tensors are kept to that limit only once an allocation has failed. Only the CPU computes tiles.
+//! devices grant, so tensors are kept to that limit only once an allocation has failed.
 
 use std::ptr::NonNull;
 
@@ -7,7 +7,6 @@ use crate::ggml::bindings::ggml_cgraph;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::refusal::Refusal;
 use crate::ggml::version::SIGNATURE;
-use crate::graph::Device;
 use crate::placement::Bytes;
 
 use super::Allocator;
@@ -65,7 +64,7 @@ impl Allocator {
     /// `graph` is live with its tensors, and no other thread uses them.
     unsafe fn too_large(&self, graph: NonNull<ggml_cgraph>) -> Option<[Bytes; 2]> {
         let [buffer_type] = *self.planner.types.list else { return None };
-        let most = buffer_type.max_size().filter(|_| buffer_type.device() == Device::Cpu)?;
+        let most = buffer_type.max_size().filter(|_| buffer_type.tile_kernels().is_some())?;
         // SAFETY: live, and used by no other thread: see "# Safety".
         let live = unsafe { GraphRef::new(graph) };
         let owners = live.nodes.iter().filter(|node| !node.has_memory() && node.view_source().is_none());

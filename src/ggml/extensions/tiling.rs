@@ -3,11 +3,12 @@
 use std::ptr::NonNull;
 
 use crate::graph::tiling::{
-    Known, Origin, Role, TileKind, TileableGraph, TiledGraph, TilingLimits, Window, detached, tile,
+    Known, Origin, Role, TileKernels, TileKind, TileableGraph, TiledGraph, TilingLimits, Window, detached, tile,
 };
 use crate::graph::{Graph, TensorId};
 use crate::placement::Bytes;
 
+use crate::ggml::USAGE_WEIGHTS;
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
 use crate::ggml::extensions::apply::{LiveEdit, LiveOrigin};
 use crate::ggml::extensions::pass::{Budgeted, GivenGraph, NotFitted, fit, same_memory};
@@ -81,7 +82,7 @@ fn search(
     request: TilingRequest<'_, '_>,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<TiledGraph, NotFitted<TiledGraph>> {
-    let mut subject = subject_of(given.runtime, &given.reading);
+    let mut subject = subject_of(given.runtime, &given.reading, request.buffer_type, true);
     subject.known.iter_mut().zip(given.kept(request.retained)?).for_each(|(known, is_given)| known.kept |= is_given);
     let (specs, mut sizes) = ([given.spec()], given.sizes());
     tile(&subject, &specs, given.requests(), &mut sizes, request.limits, progress).map_err(NotFitted::Graph)
@@ -140,20 +141,34 @@ pub unsafe fn rewrite<'g>(
     tensors
 }
 
-/// Returns the facts about a graph that was read with all layouts.
-pub fn subject_of(runtime: &Runtime, reading: &ReadGraph<'_>) -> TileableGraph {
+/// Returns the facts about a graph that was read with all layouts, and whose tiles are to be in buffers of this type: of the CPU if
+/// it is unknown. Tiles need not have the bits of a whole that cannot be computed.
+pub fn subject_of(
+    runtime: &'static Runtime,
+    reading: &ReadGraph<'_>,
+    buffer_type: Option<BufferType>,
+    has_same_bits: bool,
+) -> TileableGraph {
     let ReadGraph { graph, tensors, .. } = reading;
-    let unsliced: Vec<bool> = tensors.iter().map(|&tensor| !may_be_sliced(runtime, tensor)).collect();
+    let kernels = buffer_type.map_or(Some(TileKernels::Cpu), BufferType::tile_kernels);
+    let device = buffer_type.filter(|_| kernels != Some(TileKernels::Cpu));
+    let unsliced: Vec<bool> = tensors.iter().map(|&tensor| !may_be_sliced(runtime, tensor, device)).collect();
     // Kernels for weights in such memory are not known, nor are bits of their tiles.
     let reads_unsliced = |id: TensorId| graph.sources(id).iter().any(|&it| unsliced[graph.root(it) as usize]);
+    let is_kept = |id: TensorId| kernels.is_none() || (has_same_bits || device.is_none()) && reads_unsliced(id);
     let kinds: Vec<TileKind> = tensors.iter().map(|&tensor| kind(runtime, tensor)).collect();
     let known = (0..).zip(tensors).zip(same_memory(runtime, reading)).map(|((id, &tensor), same_memory)| Known {
         same_memory,
-        kept: reads_unsliced(id),
+        kept: is_kept(id),
         unsliced: unsliced[id as usize],
         ..Known::of_given(id, kinds[id as usize], runtime.nbytes(tensor))
     });
-    TileableGraph { graph: Graph::clone(graph), detached: detached(graph, &kinds), known: known.collect() }
+    TileableGraph {
+        graph: Graph::clone(graph),
+        detached: detached(graph, &kinds),
+        known: known.collect(),
+        kernels: kernels.unwrap_or_default().with_same_bits(has_same_bits),
+    }
 }
 
 /// The slots of masks. They may be empty before those of the sinks.
@@ -192,7 +207,13 @@ fn kind(runtime: &Runtime, tensor: TensorRef<'_>) -> TileKind {
     }
 }
 
-/// Returns `true` unless the tensor is in memory whose layout only its backend knows, such as that of repacked weights.
-fn may_be_sliced(runtime: &Runtime, tensor: TensorRef<'_>) -> bool {
-    tensor.buffer_ref().is_none_or(|buffer| runtime.is_host(buffer))
+/// Returns `true` unless the tensor is in memory whose layout only its backend knows, such as that of repacked weights, or in that of
+/// another device than the one that computes tiles, if that is not the CPU.
+fn may_be_sliced(runtime: &'static Runtime, tensor: TensorRef<'_>, device: Option<BufferType>) -> bool {
+    let Some(buffer) = tensor.buffer_ref() else { return true };
+    match device {
+        None => runtime.is_host(buffer),
+        // Some backends transform weights in their ordinary memory.
+        Some(own) => runtime.type_of(buffer) == Some(own) && runtime.usage(buffer) != USAGE_WEIGHTS,
+    }
 }

@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
+use crate::graph::tiling::TileKernels;
 use crate::graph::{BufferSpec, Device, RuleSetting, Rules};
 use crate::placement::{Bytes, Effort};
 
@@ -120,6 +121,23 @@ impl BufferType {
         } else {
             Device::named(&self.name())
         }
+    }
+
+    /// Returns the kernels that compute tiles in it, with the bits of the whole; `None` if it is in parts on several devices.
+    pub fn tile_kernels(self) -> Option<TileKernels> {
+        match self.device() {
+            Device::Cpu => Some(TileKernels::Cpu),
+            Device::Several => None,
+            device => Some(TileKernels::Device { device, alignment: self.alignment(), has_same_bits: true }),
+        }
+    }
+
+    /// Returns `true` if its device can run the operation of `tensor`, as far as it says so. Types without a device are host memory.
+    pub fn supports(self, tensor: TensorRef<'_>) -> bool {
+        let device = self.device_of_type();
+        let Some(supports_op) = self.functions().ggml_backend_dev_supports_op else { return true };
+        // SAFETY: a device of this ggml, and a live tensor.
+        device.is_null() || unsafe { supports_op(device, tensor.as_ptr()) }
     }
 
     /// Returns the device of the type, or null.

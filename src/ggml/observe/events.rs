@@ -157,6 +157,17 @@ impl Events {
         let _ = write_line(&file, "not served", |event| _ = event.text("why", why));
     }
 
+    /// Writes what was found for a graph that is to fit `budget` bytes in buffers of one type, as the variable says. Nothing can be
+    /// told of a failure: the log has the rest.
+    pub fn write_budget(variable: &str, buffer: &str, [budget, before, after]: [Bytes; 3]) {
+        let open = |path| OpenOptions::new().append(true).create(true).open(path).ok();
+        let Some(file) = path_in(Key::Report).and_then(open) else { return };
+        let _ = write_line(&file, "budget", |event| {
+            event.text("setting", variable).text("buffer", buffer);
+            event.value("budget", budget).value("before", before).value("after", after);
+        });
+    }
+
     fn write(&self, name: &str, fill: impl FnOnce(&mut JsonObject<'_>)) {
         if let Err(reason) = self.append(name, fill)
             && !self.is_broken.swap(true, Ordering::Relaxed)

@@ -11,7 +11,7 @@ use crate::ggml::live::buffers::{BufferType, DEVICE_CPU};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
 use crate::ggml::live::tensor_mut::TensorMut;
-use crate::graph::id_of;
+use crate::graph::{Device, id_of};
 use crate::placement::Bytes;
 
 /// The functions of a ggml that tells its schedulers' decisions.
@@ -182,8 +182,10 @@ impl LiveScheduler {
                 types.push(buffer_type);
                 types.len() - 1
             });
-            let (name, computes_tiles) = (self.name(backend), self.is_cpu(backend));
-            Backend { name, buffer: id_of(buffer), computes_tiles, copies: 0 }
+            // BLAS computes in the memory of the CPU.
+            let has_own_kernels = || buffer_type.device() == Device::Cpu && !self.is_cpu(backend);
+            let tiles = buffer_type.tile_kernels().filter(|_| !has_own_kernels());
+            Backend { name: self.name(backend), buffer: id_of(buffer), tiles, copies: 0 }
         };
         backends.iter().map(describe).collect()
     }

@@ -6,7 +6,7 @@ use crate::graph::order::Hazards;
 use crate::graph::{BufferIndex, Graph, Op, Requests, Sizes, TensorId};
 use crate::placement::Bytes;
 
-use super::operations::TileKind;
+use super::operations::{NodeTiling, TileKernels, TileKind, tiled};
 
 /// A graph to tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct TileableGraph {
     pub detached: Option<Graph>,
     /// By tensor.
     pub known: Vec<Known>,
+    /// What computes the tensors that need not stay as they are.
+    pub kernels: TileKernels,
 }
 
 /// The kind of a tensor of a tiling graph.
@@ -36,6 +38,8 @@ pub enum Role {
     Join,
     /// A view (VIEW) of a source, for a tile.
     Slice,
+    /// A copy (CPY) of a tile into the memory that tiles write, for kernels that write no gaps.
+    Copied,
 }
 
 impl Role {
@@ -60,6 +64,7 @@ impl Role {
             Self::Whole | Self::TileWhole | Self::Join => Some(Op::Reshape),
             Self::Memory => Some(Op::None),
             Self::Slice => Some(Op::View),
+            Self::Copied => Some(Op::Cpy),
         }
     }
 }
@@ -121,6 +126,8 @@ pub struct Draft {
     pub graph: Graph,
     /// By tensor.
     pub known: Vec<Known>,
+    /// What computes tiles.
+    pub kernels: TileKernels,
     /// The tiles that tensors are of, each after the tile that it is within.
     pub tiles: Vec<TileNumber>,
     /// The requested buffers of the leafs.
@@ -137,11 +144,17 @@ impl Draft {
         Self {
             graph: graph.clone(),
             known: subject.known.clone(),
+            kernels: subject.kernels,
             tiles: Vec::new(),
             leaf_buffers: requests.leafs.to_vec(),
             node_buffers: requests.nodes.to_vec(),
             given_nbytes: subject.known.iter().map(|known| known.nbytes).collect(),
         }
+    }
+
+    /// Returns how a node is tiled along a dimension of its result; `None` if it is not.
+    pub fn tiled(&self, node: TensorId, dimension: usize) -> Option<NodeTiling> {
+        tiled(&self.graph, self.kernels, self.known[node as usize].kind, node, dimension)
     }
 
     /// Returns which nodes must not be swapped.
@@ -172,6 +185,7 @@ impl Draft {
             (Role::Given | Role::Whole, _) => return None,
             (Role::Tile | Role::TileWhole, _) => "tile ",
             (Role::Slice, _) => "slice ",
+            (Role::Copied, _) => "copy of tile ",
             (Role::Memory, None) => "memory",
             (Role::Memory, Some(_)) => "memory of tile ",
             (Role::Join, None) => "tiles",

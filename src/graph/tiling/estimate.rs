@@ -9,7 +9,7 @@ use crate::graph::{BufferIndex, TensorId};
 use crate::placement::{BlockId, Bytes, Step};
 
 use super::facts::DraftFacts;
-use super::operations::{Need, TileKind, tiled};
+use super::operations::{Need, TileKind};
 use super::region::Region;
 use super::slices::count;
 
@@ -42,10 +42,15 @@ pub fn live(facts: &DraftFacts<'_>, region: &Region) -> Option<Live> {
         fixed =
             fixed.saturating_sub(facts.problems[buffer as usize].blocks()[block as usize].size).saturating_add(bytes);
     }
+    let mut divided = divided(facts, region, buffer);
     for output in region.outputs(facts) {
-        fixed = fixed.saturating_add(facts.model().size(output.tensor));
+        let size = facts.model().size(output.tensor);
+        fixed = fixed.saturating_add(size);
+        if Region::is_copied(facts, output)? {
+            divided = divided.saturating_add(size);
+        }
     }
-    Some(Live { fixed, divided: divided(facts, region, buffer) })
+    Some(Live { fixed, divided })
 }
 
 /// Returns the blocks of members, each once.
@@ -96,7 +101,7 @@ pub fn cost_of_tile(facts: &DraftFacts<'_>, region: &Region) -> u64 {
     let mut time = 0u64;
     for member in &region.members {
         let kind = draft.known[member.tensor as usize].kind;
-        let Some(tiled) = tiled(&draft.graph, kind, member.tensor, member.dimension) else { continue };
+        let Some(tiled) = draft.tiled(member.tensor, member.dimension) else { continue };
         let sources = draft.graph.sources(member.tensor);
         time = time.saturating_add(NODE);
         for (slot, (&source, &need)) in sources.iter().zip(&*tiled.needs).enumerate() {

@@ -3,7 +3,7 @@
 use crate::graph::TensorId;
 
 use super::facts::DraftFacts;
-use super::operations::{Need, tiled};
+use super::operations::Need;
 use super::region::{Member, Region};
 use super::views::dimension_of_view;
 
@@ -58,13 +58,13 @@ impl Region {
 
     /// Adds a node that reads `read`, tiled along the first dimension that needs no more of it than its tile.
     fn add_user(&mut self, facts: &DraftFacts<'_>, user: TensorId, read: TensorId) -> Option<()> {
-        let (graph, kind) = (&facts.draft.graph, facts.draft.known[user as usize].kind);
+        let graph = &facts.draft.graph;
         let of = *self.member(read)?;
         if self.member(user).is_some() {
             return Some(());
         }
         let suits = |&dimension: &usize| {
-            let Some(tiled) = tiled(graph, kind, user, dimension) else { return false };
+            let Some(tiled) = facts.draft.tiled(user, dimension) else { return false };
             let extent = graph.layout(user).ne[dimension];
             let mut needs = tiled.needs.iter().zip(graph.sources(user)).filter(|(_, source)| **source == read);
             needs.all(|(&need, _)| match need {
@@ -89,7 +89,8 @@ impl Region {
         let graph = &facts.draft.graph;
         let offset = graph.tensor(view).view.filter(|view| view.root == root)?.offset;
         let offset = offset.checked_sub(graph.tensor(read).view.map_or(0, |view| view.offset))?;
-        let is_of_read = graph.sources(view) == [read];
+        // Slices may have one more, which comes before them.
+        let is_of_read = graph.sources(view).first() == Some(&read);
         is_of_read.then(|| dimension_of_view(graph.layout(read), graph.layout(view), offset, dimension))?
     }
 
@@ -100,8 +101,7 @@ impl Region {
         let mut found: Vec<(TensorId, usize)> =
             self.outputs(facts).map(|member| (member.tensor, member.dimension)).collect();
         for member in &self.members {
-            let kind = facts.draft.known[member.tensor as usize].kind;
-            let Some(tiled) = tiled(graph, kind, member.tensor, member.dimension) else { continue };
+            let Some(tiled) = facts.draft.tiled(member.tensor, member.dimension) else { continue };
             for (&need, &source) in tiled.needs.iter().zip(graph.sources(member.tensor)) {
                 let Need::Along { dimension, numerator, denominator } = need else { continue };
                 let is_same_share =

@@ -48,5 +48,5 @@ mod tests;
 pub use detach::detached;
 pub use draft::TileableGraph;
 pub use draft::{Draft, Known, Origin, Role, TileNumber};
-pub use operations::{TileKind, Window};
+pub use operations::{TileKernels, TileKind, Window};
 pub use pass::{TiledGraph, TilingEffort, TilingLimits, tile};

@@ -6,7 +6,7 @@ use crate::graph::{Layout, TensorId};
 use crate::placement::Step;
 
 use super::facts::DraftFacts;
-use super::operations::{Need, NodeTiling, tiled};
+use super::operations::{Need, NodeTiling, aligned_multiple};
 use super::slices::{is_packed, slice};
 
 /// A node of a region, and the dimension of its result that is tiled.
@@ -94,21 +94,20 @@ impl Region {
         if !self.internal.iter().all(|&tensor| self.holds_all_users(facts, tensor)) {
             return None;
         }
+        if facts.draft.kernels.alignment() > 1 && !self.views_begin_with_their_parents(facts) {
+            return None;
+        }
         let mut multiples = Vec::new();
         for member in self.members.iter().filter(|member| !facts.draft.known[member.tensor as usize].kind.is_view()) {
-            let tiled = tiled(
-                &facts.draft.graph,
-                facts.draft.known[member.tensor as usize].kind,
-                member.tensor,
-                member.dimension,
-            )?;
+            let tiled = facts.draft.tiled(member.tensor, member.dimension)?;
             if !self.is_internal(member.tensor) && !Self::may_stay_whole(facts, member, &tiled) {
                 return None;
             }
             for (slot, &need) in tiled.needs.iter().enumerate() {
                 grid.units = self.units_of_source(facts, member, (slot, need), &tiled, grid.units)?;
             }
-            multiples.push((tiled.multiple, tiled.fewest, member.extent));
+            let multiple = lcm(tiled.multiple, self.aligned(facts, member, &tiled)?)?;
+            multiples.push((multiple, tiled.fewest, member.extent));
         }
         for (multiple, fewest, extent) in multiples {
             let each = extent / grid.units;
@@ -125,10 +124,37 @@ impl Region {
         views.iter().chain(users).all(|&id| self.member(id).is_some())
     }
 
-    /// Returns `true` if the tiles of an output may write views of it.
+    /// Returns `true` if the tiles of an output may write views of it, or be copied there.
     fn may_stay_whole(facts: &DraftFacts<'_>, member: &Member, tiled: &NodeTiling) -> bool {
-        let layout = facts.draft.graph.layout(member.tensor);
-        facts.may_be_output(member.tensor) && (tiled.strided_result || is_packed_alike(layout, member.dimension))
+        let copies = facts.draft.kernels.copies_results();
+        facts.may_be_output(member.tensor) && (copies || writes_views(facts, member, tiled))
+    }
+
+    /// Returns `true` if the tiles of an output are copied into its memory; `None` if it is not tiled.
+    pub fn is_copied(facts: &DraftFacts<'_>, output: &Member) -> Option<bool> {
+        Some(!writes_views(facts, output, &facts.draft.tiled(output.tensor, output.dimension)?))
+    }
+
+    /// Returns `true` if the views among the members begin where what they are views of does: elsewhere, those of tiles may begin anywhere.
+    fn views_begin_with_their_parents(&self, facts: &DraftFacts<'_>) -> bool {
+        let (graph, known) = (&facts.draft.graph, &facts.draft.known);
+        let begin = |id: TensorId| graph.tensor(id).view.map_or(0, |view| view.offset);
+        let mut views = self.members.iter().map(|member| member.tensor).filter(|&id| known[id as usize].kind.is_view());
+        views.all(|id| graph.sources(id).first().is_some_and(|&parent| begin(id) == begin(parent)))
+    }
+
+    /// Returns the multiple of elements of a member at which its slices, and its tiles of an output, are aligned for the kernels.
+    fn aligned(&self, facts: &DraftFacts<'_>, member: &Member, tiled: &NodeTiling) -> Option<i64> {
+        let alignment = facts.draft.kernels.alignment();
+        if alignment == 1 {
+            return Some(1);
+        }
+        let graph = &facts.draft.graph;
+        let own = Need::along(member.dimension);
+        let result = (!self.is_internal(member.tensor)).then_some((own, member.tensor));
+        let sources = tiled.needs.iter().copied().zip(graph.sources(member.tensor).iter().copied());
+        let mut slices = result.into_iter().chain(sources.filter(|(_, source)| self.member(*source).is_none()));
+        slices.try_fold(1, |multiple, (need, of)| lcm(multiple, aligned_multiple(alignment, need, graph.layout(of))?))
     }
 
     /// Returns `true` if the tiles of a member have gaps exactly where the whole has some. Tiles of internal tensors
@@ -226,10 +252,15 @@ fn is_packed_alike(layout: &Layout, dimension: usize) -> bool {
     is_alike(1) && is_alike(2)
 }
 
+/// Returns `true` if the kernel that computes a member writes its tiles into the memory of the whole.
+fn writes_views(facts: &DraftFacts<'_>, member: &Member, tiled: &NodeTiling) -> bool {
+    tiled.strided_result || is_packed_alike(facts.draft.graph.layout(member.tensor), member.dimension)
+}
+
 pub fn gcd(one: i64, other: i64) -> i64 {
     if other == 0 { one } else { gcd(other, one % other) }
 }
 
-fn lcm(one: i64, other: i64) -> Option<i64> {
+pub fn lcm(one: i64, other: i64) -> Option<i64> {
     (one / gcd(one, other)).checked_mul(other)
 }

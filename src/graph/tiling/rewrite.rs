@@ -50,6 +50,8 @@ fn add_tiled(facts: &DraftFacts<'_>, tiling: &mut Tiling<'_>, tiled: &RegionTili
     keep(facts, tiling, tiled.place.before.iter().copied());
     let buffer = |node: TensorId| facts.steps[node as usize].map_or(0, |step| facts.draft.node_buffers[step as usize]);
     let outputs: Vec<TensorId> = tiled.region.outputs(facts).map(|member| member.tensor).collect();
+    let copied = tiled.region.outputs(facts).filter(|member| Region::is_copied(facts, member) == Some(true));
+    let copied: Vec<TensorId> = copied.map(|member| member.tensor).collect();
     for &output in outputs.iter().filter(|&&output| facts.draft.graph.tensor(output).view.is_none()) {
         tiling.add_memory(output, buffer(output));
     }
@@ -59,7 +61,9 @@ fn add_tiled(facts: &DraftFacts<'_>, tiling: &mut Tiling<'_>, tiled: &RegionTili
     let mut tiles = vec![Vec::with_capacity(count as usize); outputs.len()];
     for (number, first) in (1..=count).zip((0..).map(|tile| tile * tiled.units)) {
         let units = first..(first + tiled.units).min(tiled.grid.units);
-        let tile = Tile { region: &tiled.region, grid: tiled.grid, units, number: [number, count] };
+        let after = tiles.last().and_then(|tiles| tiles.last()).copied();
+        let (region, number) = (&tiled.region, [number, count]);
+        let tile = Tile { region, grid: tiled.grid, units, number, after, copied: &copied };
         tiling.add_tile(&tile, buffer, &mut added)?;
         for (tiles, &output) in tiles.iter_mut().zip(&outputs) {
             tiles.push(added.tile_of(&tiled.region, output)?);

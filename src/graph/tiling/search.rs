@@ -136,7 +136,8 @@ impl Search<'_> {
         let mut above: Vec<Step> =
             (0..).zip(profile).filter(|(_, live)| **live > limit).map(|(step, _)| step).collect();
         above.sort_unstable_by_key(|&step| (std::cmp::Reverse(profile[step as usize]), step));
-        let mut covered = vec![false; profile.len()];
+        // The profile of a buffer without blocks has no steps.
+        let mut covered = vec![false; facts.draft.graph.nodes().len().max(profile.len())];
         for tiled in &*tilings {
             cover(&mut covered, tiled);
         }

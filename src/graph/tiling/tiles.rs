@@ -6,7 +6,7 @@ use crate::graph::{BufferIndex, Edited, Flags, GraphEdit, InPlace, Layout, Op, T
 use crate::placement::Bytes;
 
 use super::draft::{Draft, Known, Origin, Role, TileNumber};
-use super::operations::{MOST_SOURCES, Need, TileKind, tiled};
+use super::operations::{MOST_SOURCES, Need, TileKernels, TileKind};
 use super::region::{Grid, Member, Region};
 use super::slices::{packed_tile, slice, span};
 use super::views::view_of_tile;
@@ -44,6 +44,11 @@ pub struct Tile<'r> {
     pub units: Range<i64>,
     /// Which tile it is, counted from 1, and of how many.
     pub number: [u32; 2],
+    /// What must be computed before it, besides its sources: backends of devices put nodes into another order, and would have several
+    /// tiles at a time.
+    pub after: Option<TensorId>,
+    /// The outputs whose tiles are copied into their memory.
+    pub copied: &'r [TensorId],
 }
 
 /// The tensors added for a tile so far.
@@ -215,7 +220,7 @@ impl<'a> Tiling<'a> {
         let draft = self.draft;
         let (node, kind) = (member.tensor, draft.known[member.tensor as usize].kind);
         let range = tile.grid.elements(&tile.units, member.extent);
-        let tiled = tiled(&draft.graph, kind, node, member.dimension)?;
+        let tiled = draft.tiled(node, member.dimension)?;
         let given_sources = draft.graph.sources(node);
         let mut sources = [0; MOST_SOURCES];
         let sources = sources.get_mut(..given_sources.len())?;
@@ -243,12 +248,12 @@ impl<'a> Tiling<'a> {
             *used = self.add_slice(tile, SliceOf { source, dimension, range }, added, (node, buffer))?;
         }
         let given = draft.graph.layout(node);
-        let (layout, view) = if tile.region.is_internal(node) {
+        let is_copied = tile.copied.contains(&node);
+        let (layout, view) = if is_copied || tile.region.is_internal(node) {
             (packed_tile(given, member.dimension, range.end - range.start)?, None)
         } else {
-            let (layout, offset) = slice(given, member.dimension, &range)?;
-            let memory = self.destination(node);
-            (layout, Some(View { offset: memory.offset.checked_add(offset)?, ..memory }))
+            let (layout, view) = self.slice_of_memory(node, member.dimension, &range)?;
+            (layout, Some(view))
         };
         let nbytes = span(given, draft.known[node as usize].nbytes, &layout)?;
         let mut new = self.tile(tile, node, (layout, nbytes), added, buffer);
@@ -257,7 +262,38 @@ impl<'a> Tiling<'a> {
         // A cast is a source of itself.
         let own = (0..sources.len()).filter(|&slot| sources[slot] == node);
         own.for_each(|slot| self.edit.replace_source(id, slot, id));
-        Some(id)
+        if is_copied { self.add_copy(tile, member, id, added, buffer) } else { Some(id) }
+    }
+
+    /// Returns the layout and the place of a range of an output in the memory that its tiles write.
+    fn slice_of_memory(&self, output: TensorId, dimension: usize, range: &Range<i64>) -> Option<(Layout, View)> {
+        let (layout, offset) = slice(self.draft.graph.layout(output), dimension, range)?;
+        let memory = self.destination(output);
+        Some((layout, View { offset: memory.offset.checked_add(offset)?, ..memory }))
+    }
+
+    /// Adds the copy of a tile of an output into its memory, after a view of that.
+    fn add_copy(
+        &mut self,
+        tile: &Tile<'_>,
+        member: &Member,
+        of: TensorId,
+        added: &mut Added,
+        buffer: BufferIndex,
+    ) -> Option<TensorId> {
+        let output = member.tensor;
+        let range = tile.grid.elements(&tile.units, member.extent);
+        let (layout, view) = self.slice_of_memory(output, member.dimension, &range)?;
+        let nbytes = span(self.draft.graph.layout(output), self.draft.known[output as usize].nbytes, &layout)?;
+        let mut add = |tiling: &mut Self, (role, kind): (Role, TileKind), sources: &[TensorId]| {
+            let mut new = tiling.tile(tile, output, (layout, nbytes), added, buffer);
+            (new.known.origin.role, new.known.kind) = (role, kind);
+            new.tensor.view = Some(view);
+            new.tensor.set_op(role.op().unwrap_or(Op::View));
+            tiling.push(new, sources)
+        };
+        let destination = add(self, (Role::Slice, TileKind::View), &[view.root]);
+        Some(add(self, (Role::Copied, TileKind::Copy), &[of, destination]))
     }
 
     /// Returns a tile of a tensor, with its own memory and without sources.
@@ -311,6 +347,7 @@ impl<'a> Tiling<'a> {
         let (layout, offset) = slice(given, dimension, range)?;
         let memory = self.edit.place(source);
         let within = draft.known[source as usize].origin;
+        let earlier = tile.after.filter(|_| draft.kernels != TileKernels::Cpu);
         let tile = Some(self.tile_within(within.tile, tile.number, added));
         let flags = Flags(draft.graph.tensor(user).flags.0 & Flags::COMPUTE.0);
         let view = Some(View { offset: memory.offset.checked_add(offset)?, ..memory });
@@ -324,7 +361,10 @@ impl<'a> Tiling<'a> {
         };
         let tensor = Tensor { flags, view, op: Op::View, in_place: InPlace::Never, external };
         let new = NewTensor { tensor, layout, known, buffer, of: source };
-        let id = self.push(new, &[source]);
+        let id = match earlier {
+            Some(earlier) => self.push(new, &[source, earlier]),
+            None => self.push(new, &[source]),
+        };
         added.slices.push((slice_of, id));
         Some(id)
     }
@@ -344,6 +384,7 @@ impl<'a> Tiling<'a> {
         Draft {
             graph,
             known: known.collect(),
+            kernels: self.draft.kernels,
             tiles: self.tiles,
             leaf_buffers: self.draft.leaf_buffers.clone(),
             node_buffers: self.node_buffers,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Deserialize;
+use lastuse::placement::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::report::{GraphRow, RunRow};
 
@@ -18,12 +19,29 @@ pub struct Events {
     pub dumps: DumpTotals,
     /// The graphs whose addresses were verified; `None` if no process that verifies ran to its end.
     pub verified: Option<u64>,
+    /// What was found for graphs that are to fit a budget.
+    pub budgets: Vec<Budget>,
     /// Why lastuse has served no allocator of a process: each reason once, in the order of their first events.
     pub not_served: Vec<String>,
     /// The tensors that the plans of each allocator retain, by process and allocator.
     retained: BTreeMap<(u32, u64), u64>,
     /// By process and allocator: its latest plan.
     rows: BTreeMap<(u32, u64), RunRow>,
+}
+
+/// What was found for a graph that is to fit a budget, with the copies between backends.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Budget {
+    /// The variable that has it.
+    pub setting: String,
+    /// The type of the buffers.
+    pub buffer: String,
+    /// Bytes that were asked for.
+    pub budget: Bytes,
+    /// Bytes of the plan of the program's graph.
+    pub before: Bytes,
+    /// Bytes of the plan that is used.
+    pub after: Bytes,
 }
 
 /// The files with values of tensors that the processes of a run have written.
@@ -49,6 +67,7 @@ enum Event {
     },
     Plan(Plan),
     Dump(Dump),
+    Budget(Budget),
     Verified {
         graphs: u64,
     },
@@ -116,6 +135,20 @@ impl Events {
         self.retained.values().sum()
     }
 
+    /// Returns the budgets that are not met, each with the most that a graph needs.
+    pub fn missed_budgets(&self) -> Vec<&Budget> {
+        let mut missed: Vec<&Budget> = Vec::new();
+        for budget in self.budgets.iter().filter(|budget| budget.after > budget.budget) {
+            let is_same = |other: &&mut &Budget| (&other.setting, &other.buffer) == (&budget.setting, &budget.buffer);
+            match missed.iter_mut().find(is_same) {
+                Some(known) if known.after < budget.after => *known = budget,
+                Some(_) => {}
+                None => missed.push(budget),
+            }
+        }
+        missed
+    }
+
     fn add_version(&mut self, version: Option<String>) {
         let Some(version) = version else { return };
         match &mut self.ggml {
@@ -138,6 +171,7 @@ impl Events {
                 self.rows.insert(key, row);
             }
             Event::Dump(dump) => self.dumps.add(dump),
+            Event::Budget(budget) => self.budgets.push(budget),
             Event::NotServed { why } if self.not_served.contains(&why) => {}
             Event::NotServed { why } => self.not_served.push(why),
             Event::Verified { graphs } => *self.verified.get_or_insert(0) += graphs,

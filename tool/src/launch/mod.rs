@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::settings::GuardUse;
 
 pub use child::Exit;
-pub use events::{DumpTotals, Events};
+pub use events::{Budget, DumpTotals, Events};
 
 /// lastuse itself failed. These exit codes are those of `env`, `nohup` and `timeout`.
 pub const FAILED: u8 = 125;

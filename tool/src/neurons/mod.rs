@@ -233,6 +233,12 @@ impl Made {
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 30;
 
+/// The first bytes of a model, and of a list of neurons in the same format.
+const MODEL: &[u8] = b"GGUF";
+
+/// Ends the names of the tensors that a list of neurons has for each layer.
+const INDEX: &[u8] = b".gpu_idx";
+
 /// Checks a file, and prints the result.
 fn check(path: &Path, model: &KnownModel, json: bool) -> Result<ExitCode, String> {
     let cannot = |reason: String| format!("{}: {reason}", path.display());
@@ -241,6 +247,10 @@ fn check(path: &Path, model: &KnownModel, json: bool) -> Result<ExitCode, String
     file.take(MAX_FILE + 1).read_to_end(&mut content).map_err(|error| cannot(error.to_string()))?;
     if content.len() as u64 > MAX_FILE {
         return Err(cannot(format!("it has more than {MAX_FILE} bytes; no model has so many neurons")));
+    }
+    if content.starts_with(MODEL) && !content.windows(INDEX.len()).any(|bytes| bytes == INDEX) {
+        let instead = "not a list of neurons: \"lastuse neurons ... -o FILE.gpuidx\" writes one";
+        return Err(cannot(format!("this is a model (GGUF), {instead}")));
     }
     let (file, defects) = match GpuIndex::read(&content) {
         Ok(read) => {

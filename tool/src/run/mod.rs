@@ -15,6 +15,7 @@ use lastuse::report::explain::Explanation;
 use lastuse::settings::{SETTINGS, means_off, variables};
 use live::{Feed, Live};
 use report::Ended;
+pub use report::budget_text;
 
 use crate::launch::{Allocator, Events, Exit, FAILED, Launcher, NotStarted, Target};
 use crate::output::{Output, by_ending, is_stream, print, print_error, print_notice, print_report};

@@ -6,11 +6,12 @@ use std::os::unix::process::ExitStatusExt;
 use lastuse::report::explain::{DEFAULT_TOP, Explanation, explanation_text};
 use serde_json::{Value, json};
 
-use crate::launch::{Events, Exit, Launcher};
+use crate::launch::{Budget, Events, Exit, Launcher};
 use crate::output::{counted, titled};
 use crate::report::{SizeUnit, arena_line, explanation_json, graph_lines, run_table};
 use crate::run::accounting::Written;
 use crate::run::{Arguments, Requests, accounting};
+use crate::settings::Settings;
 
 /// A program that has ended, and the requested reports.
 pub struct Ended<'a> {
@@ -43,6 +44,7 @@ impl Ended<'_> {
             "not_served": events.not_served,
             "allocators": events.rows(),
             "verification": self.verification_json(),
+            "budgets": (!events.budgets.is_empty()).then_some(&events.budgets),
             "retained": self.arguments.settings.retain.as_ref().map(|_| self.events.retained()),
             "still_running": survivors,
             "dump": requests.dumps.as_ref().map(|dumps| dumps.json(&events.dumps)),
@@ -68,10 +70,12 @@ impl Ended<'_> {
         if arguments.report {
             text += &graph_lines(&rows);
         }
+        text += &self.unknown_devices();
         text += &arena_line(&rows);
         text += &self.survivors_text();
         text += &self.verification_text();
         text += &self.retention_text();
+        text += &budget_text(events, &arguments.settings, unit);
         let tables = written.filter(|_| arguments.accounting.is_some()).map(accounting::tables);
         let explanation = self.explanation.as_ref().map(|explanation| explanation_text(explanation, DEFAULT_TOP));
         for part in [tables, explanation].into_iter().flatten() {
@@ -101,6 +105,25 @@ impl Ended<'_> {
         let peak = unit.text(exit.peak_bytes);
         let not_served: String = events.not_served.iter().map(|why| format!("lastuse: {why}\n")).collect();
         format!("{head}{version}; peak resident memory {peak} {}\n{not_served}", unit.name())
+    }
+
+    /// Says why only the buffers of allocators are known, where there is no table of devices.
+    fn unknown_devices(&self) -> String {
+        let is_killed = self.exit.status.signal().is_some();
+        match self.written {
+            _ if self.events.rows().is_empty() => String::new(),
+            Some([]) if is_killed => {
+                "lastuse: what each device held is unknown: the program was killed before it could \
+                                      report it\n"
+                    .to_owned()
+            }
+            None if self.arguments.off => {
+                "lastuse: with --off, only the buffers of allocators are known; \"lastuse compare\" \
+                                           compares memory and time\n"
+                    .to_owned()
+            }
+            _ => String::new(),
+        }
     }
 
     fn survivors_text(&self) -> String {
@@ -149,4 +172,25 @@ impl Ended<'_> {
         let (mode, plans, graphs) = self.verification()?;
         Some(json!({ "mode": mode, "plans": plans, "graphs": graphs, "defects": graphs.map(|_| 0) }))
     }
+}
+
+/// Says which budgets are not met, and that a budget for training has no effect, if so.
+pub fn budget_text(events: &Events, settings: &Settings, unit: SizeUnit) -> String {
+    let mut text = String::new();
+    for Budget { setting, buffer, budget, after, .. } in events.missed_budgets() {
+        let option = if setting == "LASTUSE_RECOMPUTE" { "--recompute" } else { "--budget" };
+        let [budget, after] = [budget, after].map(|bytes| unit.text(*bytes));
+        let unit = unit.name();
+        let _ = writeln!(
+            text,
+            "lastuse: {option}: {budget} {unit} are not met on {buffer}: {after} {unit} are the least that were found; \"lastuse run \
+             --explain\" names what takes them"
+        );
+    }
+    let is_planned = events.rows().iter().any(|row| row.plans.is_some());
+    if settings.recomputes() && is_planned && events.budgets.iter().all(|budget| budget.setting != "LASTUSE_RECOMPUTE")
+    {
+        text += "lastuse: --recompute: the program has planned no graph of a training, so nothing was computed again\n";
+    }
+    text
 }

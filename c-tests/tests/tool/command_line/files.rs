@@ -113,6 +113,11 @@ fn endings_of_outputs_choose_or_are_refused() {
     usage(&stats, "\"x.bin\" does not end in .gpuidx: rename the output");
     let neurons = ["neurons", "stats", "--neurons", "64", "--vram-capacity", "1", "-o", "x.bin"];
     usage(&neurons, "\"x.bin\" ends neither in .gpuidx nor in .gguf: rename the output");
+    let model = write(&folder.join("model.gguf"), b"GGUF\x03\0\0\0");
+    let message = format!(
+        "{model}: this is a model (GGUF), not a list of neurons: \"lastuse neurons ... -o FILE.gpuidx\" writes one"
+    );
+    assert_refused(&["neurons", "--check", &model], 1, &message);
     let message = "--buffer and --rules are for the live ranges of a graph: name the output *.csv";
     usage(&["convert", "--rules", "ggml", &graph, "-o", text(&plain)], message);
     let message =

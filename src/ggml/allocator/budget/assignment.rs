@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::Requested;
 use crate::graph::BufferIndex;
+use crate::graph::tiling::TileKernels;
 use crate::placement::Bytes;
 
 /// A backend of a scheduler.
@@ -14,8 +15,8 @@ pub struct Backend {
     pub name: String,
     /// The buffer of what it computes, as a position in the buffer types of the planner.
     pub buffer: BufferIndex,
-    /// Whether its kernels compute tiles with the bits of the whole.
-    pub computes_tiles: bool,
+    /// The kernels that compute tiles with the bits of the whole, if there are such.
+    pub tiles: Option<TileKernels>,
     /// Bytes of the copies that the scheduler makes for it of what others compute.
     pub copies: Bytes,
 }
@@ -62,8 +63,8 @@ impl Assignment {
     /// Returns `true` if a tensor may be computed in tiles in this buffer.
     pub fn may_be_tiled(&self, tensor: TensorRef<'_>, buffer: BufferIndex) -> bool {
         self.of(tensor).is_some_and(|backend| {
-            let Backend { buffer: own, computes_tiles, .. } = &self.backends[backend];
-            *own == buffer && *computes_tiles
+            let Backend { buffer: own, tiles, .. } = &self.backends[backend];
+            *own == buffer && tiles.is_some()
         })
     }
 

@@ -22,16 +22,18 @@ use std::ptr::NonNull;
 use crate::ggml::bindings::ggml_cgraph;
 use crate::ggml::extensions::pass::context_bytes;
 use crate::ggml::extensions::tiling::subject_of;
+use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::live::visited::Visited;
+use crate::ggml::observe::events::Events;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::{ReadGraph, Requested, read};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::retain_at;
 use crate::ggml::version::SIGNATURE;
-use crate::graph::{BufferIndex, Device, GraphPlan};
+use crate::graph::{BufferIndex, GraphPlan};
 use crate::placement::Bytes;
 use crate::report::sizes::exact;
 use crate::settings::{Budgets, Level, Settings};
@@ -176,7 +178,7 @@ impl BudgetPass {
         by_ggml: Option<ByGgml<'_>>,
     ) -> Result<bool, Refusal> {
         let runtime = planner.runtime;
-        let (mut before, mut refused) = (None, Ok(()));
+        let (mut before, mut refused, mut is_supported) = (None, Ok(()), true);
         for target in self.targets(planner, assignment.as_deref()) {
             // SAFETY: live, as the caller guarantees, and read anew for each buffer.
             let live = unsafe { GraphRef::new(graph) };
@@ -184,8 +186,13 @@ impl BudgetPass {
             // SAFETY: live, and used by no other thread: see "# Safety".
             let Some(Found { known, tensors }) = (unsafe { self.found_for(given, target, by_ggml) }) else { continue };
             before.get_or_insert_with(|| (Before::of(live, &tensors), known.by_ggml.clone()));
+            let buffer_type = planner.types.list[target.buffer as usize];
             let note = |tensor: TensorRef<'_>, given: TensorRef<'_>| {
-                if let Some(assignment) = assignment.as_deref_mut().filter(|_| tensor != given) {
+                if tensor == given {
+                    return;
+                }
+                is_supported &= buffer_type.supports(tensor);
+                if let Some(assignment) = assignment.as_deref_mut() {
                     assignment.assign_as(tensor, given);
                 }
             };
@@ -196,13 +203,25 @@ impl BudgetPass {
                 refused = Err(Refusal::NoMemory { buffer: "context".to_owned(), size: bytes as Bytes });
                 break;
             }
+            if !is_supported {
+                self.known.current_mut().iter_mut().for_each(|known| known.is_refused = true);
+                runtime.log_warning(&format!(
+                    "{SIGNATURE}LASTUSE_BUDGET: {} does not support the operations of a tile, so graphs stay whole\n",
+                    buffer_type.name()
+                ));
+                break;
+            }
         }
         let is_changed = before.is_some();
         if let Some((before, by_ggml)) = before {
             // SAFETY: live, as the caller guarantees.
             unsafe { before.remember(graph, by_ggml, assignment.as_deref()) };
         }
-        refused.map(|()| is_changed)
+        if !is_supported {
+            // SAFETY: live, as the caller guarantees, and not allocated.
+            unsafe { undo_reserved(graph) };
+        }
+        refused.map(|()| is_changed && is_supported)
     }
 
     /// Plans the graph that [`BudgetPass::fit`] would make of `graph`, whose nodes are listed in `live` in the order in which they are
@@ -256,9 +275,10 @@ impl BudgetPass {
             let copies = backends().fold(0, |sum: Bytes, backend| sum.saturating_add(backend.copies));
             let left = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.saturating_sub(copies));
             let (budget, training) = (left(self.budgets.of(&names)), left(self.training));
-            let is_cpu = || planner.types.list[buffer as usize].device() == Device::Cpu;
-            let computes_tiles = assignment.map_or_else(is_cpu, |_| backends().any(|backend| backend.computes_tiles));
-            if !computes_tiles {
+            let own = planner.types.list[buffer as usize].tile_kernels();
+            let is_tiled =
+                own.is_some() && assignment.is_none_or(|_| backends().any(|backend| backend.tiles.is_some()));
+            if !is_tiled {
                 // Forward results are computed again by the same kernels.
                 return Target { buffer, copies, budget: None, training: training.or(budget), largest: None };
             }
@@ -303,7 +323,11 @@ impl BudgetPass {
         let capacity = unsafe { GraphRef::capacity(graph) }.min(self.most_nodes);
         let mut reading = read(planner.runtime, &planner.types.list, live, &requested);
         retain_at(&retained, &mut reading.graph);
-        let mut subject = subject_of(planner.runtime, &reading);
+        let buffer_type = planner.types.list[target.buffer as usize];
+        let largest =
+            live.nodes.iter().filter(|node| node.view_source().is_none()).map(|node| buffer_type.alloc_size(*node));
+        let is_too_large = target.largest.is_some_and(|most| largest.max().is_some_and(|largest| largest > most));
+        let mut subject = subject_of(planner.runtime, &reading, Some(buffer_type), !is_too_large);
         if let Some(assignment) = assignment {
             for (known, &tensor) in subject.known.iter_mut().zip(&reading.tensors) {
                 known.kept |= !assignment.may_be_tiled(tensor, target.buffer);
@@ -323,12 +347,22 @@ impl BudgetPass {
             let found = found.ok()?;
             let by_ggml = by_ggml.filter(|_| found.is_changed());
             let by_ggml = by_ggml.and_then(|by_ggml| by_ggml(planner, live, &reading));
-            log_change(planner.runtime, &found, target, capacity);
+            log_change(buffer_type, &found, target, capacity);
             let unchanged = Served::default();
-            self.known.add(KnownChange { subject, requested, target, retained, capacity, found, by_ggml, unchanged });
+            self.known.add(KnownChange {
+                subject,
+                requested,
+                target,
+                retained,
+                capacity,
+                found,
+                is_refused: false,
+                by_ggml,
+                unchanged,
+            });
         }
         let known = self.known.current_mut()?;
-        if !known.found.is_changed() {
+        if !known.found.is_changed() || known.is_refused {
             known.unchanged.add(fingerprint);
             return None;
         }
@@ -374,13 +408,17 @@ unsafe fn undo(planner: &mut Planner, graph: NonNull<ggml_cgraph>, ranges: &Adde
 }
 
 /// Logs the result of a search; a budget that is not met is logged once for each number of bytes.
-fn log_change(runtime: &Runtime, found: &Change, target: Target, capacity: usize) {
+fn log_change(buffer_type: BufferType, found: &Change, target: Target, capacity: usize) {
     static LOGGED: Lock<Vec<Bytes>> = Lock::new(Vec::new());
     let variable = match found {
         Change::Tiles(_) => "LASTUSE_BUDGET",
         Change::Again(_) => "LASTUSE_RECOMPUTE",
     };
-    let (before, after) = (found.before(), found.after());
+    let (runtime, before, after) = (buffer_type.runtime(), found.before(), found.after());
+    if let Some(budget) = target.bytes(found) {
+        let with_copies = [budget, before, after].map(|bytes| bytes.saturating_add(target.copies));
+        Events::write_budget(variable, &buffer_type.name(), with_copies);
+    }
     if let Some(what) = found.text() {
         runtime
             .log(Level::Info, || format!("{SIGNATURE}{variable}: {what}: {} become {}\n", exact(before), exact(after)));

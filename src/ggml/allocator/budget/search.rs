@@ -175,6 +175,8 @@ pub struct KnownChange {
     pub capacity: usize,
     /// The result of the search.
     pub found: Change,
+    /// Whether a device does not compute what it adds.
+    pub is_refused: bool,
     /// Bytes that ggml-alloc needs for the given graph, by buffer, where they are reported.
     pub by_ggml: Option<Vec<Bytes>>,
     /// The graphs that are equal to it and stay as they are.

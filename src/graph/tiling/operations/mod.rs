@@ -3,6 +3,7 @@
 //! The tiles have the bits of the whole where the kernels of ggml take the path for a tile that they take for the whole.
 //! A tile begins at a multiple of [`NodeTiling::multiple`]; an operation or dimension that is missing here is never tiled.
 
+mod device;
 mod matmul;
 mod table;
 
@@ -10,6 +11,8 @@ use std::ops::{Deref, Range};
 
 pub use crate::graph::{TileKind, Window};
 
+pub use device::TileKernels;
+pub(super) use device::aligned_multiple;
 pub(super) use table::tiled;
 
 /// Maximum number of sources of a tensor.

@@ -2,7 +2,7 @@
 
 use crate::graph::{Graph, Layout, TensorId};
 
-use super::{MOST_SOURCES, Need, NodeTiling, TileKind, Window, matmul};
+use super::{MOST_SOURCES, Need, NodeTiling, TileKernels, TileKind, Window, matmul};
 
 /// FLASH_ATTN_EXT takes tiles of queries from this many on.
 const FEWEST_QUERIES: i64 = 64;
@@ -14,9 +14,15 @@ struct Node<'g> {
     dimension: usize,
 }
 
-/// Returns how `node` is tiled along a dimension of its result; `None` if it is not. Slices of views follow from the memory
-/// that they are views of, so a [`TileKind::View`] is not tiled here.
-pub fn tiled(graph: &Graph, kind: TileKind, node: TensorId, dimension: usize) -> Option<NodeTiling> {
+/// Returns how `kernels` tile `node` along a dimension of its result; `None` if they do not. Slices of views follow from the
+/// memory that they are views of, so a [`TileKind::View`] is not tiled here.
+pub fn tiled(
+    graph: &Graph,
+    kernels: TileKernels,
+    kind: TileKind,
+    node: TensorId,
+    dimension: usize,
+) -> Option<NodeTiling> {
     let (ids, result) = (graph.sources(node), graph.layout(node));
     // A cast has itself as its destination; copies into the memory of another tensor are not tiled.
     let may_be_itself = |slot: usize| kind == TileKind::Copy && slot > 0;
@@ -28,7 +34,7 @@ pub fn tiled(graph: &Graph, kind: TileKind, node: TensorId, dimension: usize) ->
     let mut sources = [result; MOST_SOURCES];
     let sources = sources.get_mut(..ids.len())?;
     sources.iter_mut().zip(ids).for_each(|(layout, &source)| *layout = graph.layout(source));
-    Node { result, sources, dimension }.tiled(kind)
+    kernels.restrict(Node { result, sources, dimension }.tiled(kind)?, kind, result, dimension)
 }
 
 /// Slices and results have no gaps where the whole has none.

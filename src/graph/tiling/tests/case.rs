@@ -8,7 +8,7 @@ use crate::graph::{
 use crate::placement::{Bytes, validate};
 use crate::testing::Random;
 
-use super::super::{Known, TileKind, TileableGraph, TiledGraph, TilingEffort, TilingLimits, tile};
+use super::super::{Known, TileKernels, TileKind, TileableGraph, TiledGraph, TilingEffort, TilingLimits, tile};
 
 /// Bytes of an element.
 pub const ELEMENT: Bytes = 4;
@@ -19,6 +19,9 @@ pub struct Case {
     pub kinds: Vec<TileKind>,
     pub kept: Vec<bool>,
     pub unsliced: Vec<bool>,
+    pub kernels: TileKernels,
+    /// Whether a node is IM2COL.
+    pub convolves: bool,
 }
 
 pub fn packed(ne: [i64; 4]) -> Layout {
@@ -27,7 +30,14 @@ pub fn packed(ne: [i64; 4]) -> Layout {
 
 impl Case {
     pub fn new() -> Self {
-        Self { sketch: Sketch::new(), kinds: Vec::new(), kept: Vec::new(), unsliced: Vec::new() }
+        Self {
+            sketch: Sketch::new(),
+            kinds: Vec::new(),
+            kept: Vec::new(),
+            unsliced: Vec::new(),
+            kernels: TileKernels::Cpu,
+            convolves: false,
+        }
     }
 
     fn put(&mut self, id: TensorId, kind: TileKind, layout: Layout) -> TensorId {
@@ -148,7 +158,8 @@ impl Case {
     ) -> Result<TiledGraph, NotChanged> {
         let (leafs, nodes) = self.requests();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let subject = TileableGraph { graph: self.sketch.graph(), detached: None, known: self.known() };
+        let subject =
+            TileableGraph { graph: self.sketch.graph(), detached: None, known: self.known(), kernels: self.kernels };
         let mut sizes = |id: TensorId, _: BufferIndex| self.sketch.drafts[id as usize].size;
         tile(&subject, &self.buffers(rules), requests, &mut sizes, limits, progress)
     }

@@ -141,7 +141,8 @@ fn tensors_that_are_listed_twice_are_refused() {
     twice.list_nodes([large]);
     let (leafs, mut nodes) = case.requests();
     nodes.push(0);
-    let subject = super::super::TileableGraph { graph: twice, detached: None, known: case.known() };
+    let subject =
+        super::super::TileableGraph { graph: twice, detached: None, known: case.known(), kernels: case.kernels };
     let requests = crate::graph::Requests { leafs: &leafs, nodes: &nodes };
     let mut sizes = |_: TensorId, _| ELEMENT;
     let buffers = case.buffers(Rules::ALL);

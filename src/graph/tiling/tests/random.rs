@@ -14,7 +14,7 @@ pub fn random_case(random: &mut Random) -> Case {
     let mut results = Vec::new();
     for _ in 0..pieces {
         let result = match random.below(6) {
-            0 => attention(random, &mut case),
+            0 => attention(random, &mut case, [&[16, 24, 32, 37], &[1, 2, 4]]),
             1 => convolution(random, &mut case),
             2 => gated(random, &mut case),
             3 => routed(random, &mut case),
@@ -39,13 +39,23 @@ pub fn random_case(random: &mut Random) -> Case {
     case
 }
 
+/// A graph of an attention with many queries and heads.
+pub fn random_attention(random: &mut Random) -> Case {
+    let mut case = Case::new();
+    let result = attention(random, &mut case, [&[32, 37], &[4, 8]]);
+    let ne = case.ne(result);
+    case.node("UNARY", ne, &[result]);
+    case
+}
+
 fn pick(random: &mut Random, from: &[i64]) -> i64 {
     from[random.below(u32::try_from(from.len()).expect("few")) as usize]
 }
 
-fn attention(random: &mut Random, case: &mut Case) -> TensorId {
-    let (keys, queries) = (pick(random, &[16, 32, 48]), pick(random, &[16, 24, 32, 37]));
-    let heads = pick(random, &[1, 2, 4]);
+/// One with some of these numbers of queries and of heads.
+fn attention(random: &mut Random, case: &mut Case, [queries, heads]: [&[i64]; 2]) -> TensorId {
+    let (keys, queries) = (pick(random, &[16, 32, 48]), pick(random, queries));
+    let heads = pick(random, heads);
     let shared = if random.chance(30) { 1 } else { heads };
     let batches = pick(random, &[1, 1, 2]);
     let key = case.leaf([4, keys, shared, batches]);
@@ -88,6 +98,7 @@ fn convolution(random: &mut Random, case: &mut Case) -> TensorId {
     let (width, height) = (pick(random, &[8, 12]), pick(random, &[8, 13, 16]));
     let (channels, filters) = (pick(random, &[2, 3]), pick(random, &[4, 5]));
     let batches = pick(random, &[1, 1, 2]);
+    case.convolves = true;
     let kernel = case.leaf([3, 3, channels, filters]);
     let image = case.leaf([width, height, channels, batches]);
     let ne = case.ne(image);

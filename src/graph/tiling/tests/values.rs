@@ -1,12 +1,14 @@
 //! Tile graphs compute the values of the given ones, each element once.
 
-use crate::graph::{Flags, Rules, TensorId};
+use crate::graph::{Device, Flags, Rules, TensorId};
+use crate::placement::Bytes;
 use crate::testing::Random;
 
-use super::super::{Origin, Role, TileKind, TiledGraph};
+use super::super::slices::is_packed;
+use super::super::{Origin, Role, TileKernels, TileKind, TiledGraph};
 use super::case::Case;
 use super::evaluation::Values;
-use super::random::random_case;
+use super::random::{random_attention, random_case};
 
 /// Asserts that each given tensor that is in the tiling graph has its values there.
 pub fn assert_values(case: &Case, found: &TiledGraph) {
@@ -70,6 +72,44 @@ fn random_graphs_compute_the_given_values() {
         tilings > 150 && again > 50 && met > 30,
         "poor graphs: {tilings} tilings, {again} tiled again, {met} budgets met"
     );
+}
+
+/// Asserts that results and slices of tiles are without gaps where the whole is, and begin at multiples of `alignment`.
+fn assert_aligned(case: &Case, found: &TiledGraph, alignment: Bytes) {
+    let draft = &found.draft;
+    for (id, origin) in (0..).zip(draft.origins()).filter(|(_, origin)| matches!(origin.role, Role::Tile | Role::Slice))
+    {
+        let (given, own) = (case.layout(origin.tensor), draft.graph.layout(id));
+        let is_destination = origin.role == Role::Slice && !case.sketch.drafts[origin.tensor as usize].tensor.external;
+        // IM2COL reads channels that are apart, and copies write rows that are.
+        let has_gaps = is_destination || case.convolves;
+        assert!(is_packed(own) == is_packed(&given) || has_gaps, "tensor {id} of {}", origin.tensor);
+        let [own, given] = [draft.graph.tensor(id).view, case.sketch.drafts[origin.tensor as usize].tensor.view]
+            .map(|view| view.map_or(0, |view| view.offset));
+        assert!(!given.is_multiple_of(alignment) || own.is_multiple_of(alignment), "tensor {id} begins at {own}");
+    }
+}
+
+#[test]
+fn tiles_of_devices_compute_the_given_values_without_gaps() {
+    let mut random = Random::new(73);
+    let (mut tilings, mut copies) = ([0, 0], 0);
+    for round in 0..120 {
+        let has_same_bits = round % 2 == 0;
+        let device = [Device::Vulkan, Device::Cuda, Device::Gpu][random.below(3) as usize];
+        let alignment = [4, 16, 32][random.below(3) as usize];
+        let mut case = if has_same_bits { random_attention(&mut random) } else { random_case(&mut random) };
+        case.kernels = TileKernels::Device { device, alignment, has_same_bits };
+        let given = case.given_bytes(Rules::ALL);
+        for budget in [0, given * (30 + u64::from(random.below(65))) / 100] {
+            let found = case.tile(Rules::ALL, budget);
+            assert_values(&case, &found);
+            assert_aligned(&case, &found, alignment);
+            tilings[usize::from(has_same_bits)] += found.tiled.len();
+            copies += found.draft.origins().filter(|origin| origin.role == Role::Copied).count();
+        }
+    }
+    assert!(tilings.iter().all(|count| *count >= 30) && copies > 30, "{tilings:?} tilings, {copies} copies");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //!  fusions   sequences that backends compute by one kernel: the bits of ggml-alloc's placement, and as many fused?
 //!  whole     llama.cpp with all layers on the device: equal logits, compute buffers no larger?
 //!  turns     contexts of llama.cpp there that take turns in an arena: equal logits, the compute buffers of one?
-//!  tiles     llama.cpp with some layers there, and a budget for the CPU: equal logits?
+//!  tiles     llama.cpp with a budget for the device or for the CPU: equal logits, as many fusions?
 //!  offload   what lastuse offload promises for it
 //!  log       the log of kernels and barriers
 //!  replayed  what lastuse replays of them for the addresses of its plans
@@ -122,7 +122,7 @@ impl DeviceTests<'_> {
         eprintln!("[{}] llama.cpp on {device}", self.host);
         whole::test(self, device, findings)?;
         turns::test(&self.programs.placed, device, findings)?;
-        tiles::test(&self.programs.placed, device, findings)
+        tiles::test(self, device, findings)
     }
 
     fn devices(&self) -> Result<Vec<String>> {
