@@ -118,7 +118,7 @@ mod header {
         super::committed::write("include/lastuse.h", &with_topics(&refilled(&for_c(&text))), "header");
     }
 
-    /// Breaks the lines of comments at 112 columns. Lines that begin with more than one space, code and tables
+    /// Breaks the lines of comments at 118 columns. Lines that begin with more than one space, code and tables
     /// among them, stay.
     fn refilled(text: &str) -> String {
         /// The beginning of a line of a comment: its indentation, `// `, and `- ` of a list.
@@ -142,7 +142,7 @@ mod header {
             {
                 words += &format!(" {}", &more[rest.len()..]);
             }
-            let options = textwrap::Options::new(112).initial_indent(first).subsequent_indent(&rest).break_words(false);
+            let options = textwrap::Options::new(118).initial_indent(first).subsequent_indent(&rest).break_words(false);
             filled +=
                 &format!("{}\n", textwrap::fill(&words, options.word_splitter(textwrap::WordSplitter::NoHyphenation)));
         }

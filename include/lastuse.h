@@ -1,9 +1,9 @@
 // lastuse: a drop-in replacement for ggml's graph memory allocator.
 //
 // A program that links or preloads lastuse does not need this header: the functions of ggml-alloc.h keep their
-// declarations and their meaning, and lastuse plans the graphs. To link it, name lastuse before ggml.
-// pkg-config and CMake write the flags (docs/packages.md). By hand, with liblastuse.so and a shared ggml, or
-// liblastuse.a and a static one:
+// declarations and their meaning, and lastuse plans the graphs. To link it, name lastuse before ggml. pkg-config and
+// CMake write the flags (docs/packages.md). By hand, with liblastuse.so and a shared ggml, or liblastuse.a and a
+// static one:
 //
 //   shared:  cc app.c -Wl,--no-as-needed -llastuse -Wl,--as-needed -lggml -lggml-base
 //   static:  cc app.c -Wl,-u,ggml_gallocr_new_n liblastuse.a -lggml -lggml-cpu -lggml-base -lstdc++ -lm -lpthread -ldl
@@ -16,8 +16,8 @@
 //   lastuse_stats_report(&stats);
 //
 // This header adds functions for these topics, under whose names they are below, each with an example in
-// docs/examples; docs/api.md lists them all. docs is in the source tree of lastuse. ggml_set_output gets a
-// second form unless LASTUSE_NO_GGML_NAMES is defined: see below.
+// docs/examples; docs/api.md lists them all. docs is in the source tree of lastuse. ggml_set_output gets a second
+// form unless LASTUSE_NO_GGML_NAMES is defined: see below.
 //
 //   topic                                                   guide                   examples
 //   is lastuse in use, and what it has done                 docs/api.md             docs/examples/process.c
@@ -42,18 +42,16 @@
 // Unless a function documents otherwise:
 // - Errors: functions return false, NULL or 0 and change nothing; lastuse_last_error has the reason, and mostly
 //   ggml's log too. No exception reaches the caller: a defect of lastuse ends in ggml's abort, with a message.
-// - An argument that is NULL, and a struct_size that is not set, end in ggml's abort, with the name of the
-//   argument.
+// - An argument that is NULL, and a struct_size that is not set, end in ggml's abort, with the name of the argument.
 // - If lastuse_enabled() is false, settings and functions of allocators have no effect; the others work.
 // - Any thread may call any function, but only one thread at a time may use an object and what it refers to.
-// - Callbacks of the program may call any function, but not with an object that the running call changes: such
-//   a call fails, with the reason in lastuse_last_error.
-// - Pointers lead to live objects: created and not yet freed. Strings end in NUL, and lists have the stated
-//   lengths. Anything else is undefined behaviour.
+// - Callbacks of the program may call any function, but not with an object that the running call changes: such a call
+//   fails, with the reason in lastuse_last_error.
+// - Pointers lead to live objects: created and not yet freed. Strings end in NUL, and lists have the stated lengths.
+//   Anything else is undefined behaviour.
 // - Arguments are not kept after the call. Free what a _new function returns with the matching _free function.
-// - Structs: the caller sets struct_size to sizeof the struct, zeroes the rest, and sets what it needs; zeros
-//   are the defaults. Later versions may add fields at the end. The sizes of earlier and of later versions work
-//   too.
+// - Structs: the caller sets struct_size to sizeof the struct, zeroes the rest, and sets what it needs; zeros are the
+//   defaults. Later versions may add fields at the end. The sizes of earlier and of later versions work too.
 // - Sizes are in bytes.
 //
 // What later versions may change: docs/stability.md.
@@ -82,10 +80,10 @@ struct ggml_backend_buffer; // ggml-backend.h
 struct ggml_backend_sched; // ggml-backend.h
 struct ggml_backend_buffer_type; // ggml-backend.h
 
-// ggml_set_output(t, dst) calls lastuse_tensor_set_output; ggml_set_output(t) calls ggml's function, which
-// flags t as an output. The order of the headers does not matter. In C++ the first is an overload, so that
-// &ggml_set_output needs a type to be the address of ggml's function: void (*)(struct ggml_tensor *). Define
-// LASTUSE_NO_GGML_NAMES before you include this header to leave ggml's name alone.
+// ggml_set_output(t, dst) calls lastuse_tensor_set_output; ggml_set_output(t) calls ggml's function, which flags t as
+// an output. The order of the headers does not matter. In C++ the first is an overload, so that &ggml_set_output
+// needs a type to be the address of ggml's function: void (*)(struct ggml_tensor *). Define LASTUSE_NO_GGML_NAMES
+// before you include this header to leave ggml's name alone.
 #ifdef LASTUSE_NO_GGML_NAMES
 #elif defined(__cplusplus)
 extern "C" struct ggml_tensor * lastuse_tensor_set_output(struct ggml_tensor * t, struct ggml_tensor * dst);
@@ -101,8 +99,7 @@ extern "C++" inline struct ggml_tensor * ggml_set_output(struct ggml_tensor * t,
 enum lastuse_context_kind {
   // For weights, inputs and caches: in host memory when made, or in a given buffer type when first needed.
   LASTUSE_CONTEXT_IMMEDIATE = 0,
-  // For graphs: when a graph is allocated (ggml_gallocr_alloc_graph and the like), as with no_alloc of
-  // ggml_init.
+  // For graphs: when a graph is allocated (ggml_gallocr_alloc_graph and the like), as with no_alloc of ggml_init.
   LASTUSE_CONTEXT_DEFERRED = 1,
 };
 
@@ -110,9 +107,8 @@ enum lastuse_context_kind {
 enum lastuse_offload_order {
   // What gains most for its bytes first; what does not fit is left out.
   LASTUSE_OFFLOAD_BY_BENEFIT = 0,
-  // PowerInfer's order of classes: attention, predictors, norms of FFNs and the output head of all layers, up
-  // to the first tensor that does not fit; then all caches of values or none, all caches of keys or none; then
-  // FFNs.
+  // PowerInfer's order of classes: attention, predictors, norms of FFNs and the output head of all layers, up to the
+  // first tensor that does not fit; then all caches of values or none, all caches of keys or none; then FFNs.
   LASTUSE_OFFLOAD_BY_CLASS = 1,
   // The order in which items were added, up to the first that does not fit.
   LASTUSE_OFFLOAD_AS_GIVEN = 2,
@@ -208,21 +204,19 @@ struct lastuse_gallocr_sizes {
 // Parameters of lastuse_context_new.
 struct lastuse_context_params {
   size_t struct_size;
-  // The buffer type of an immediate context, which must outlive it; NULL: host memory, and for deferred
-  // contexts.
+  // The buffer type of an immediate context, which must outlive it; NULL: host memory, and for deferred contexts.
   struct ggml_backend_buffer_type *buft;
   // The largest size of the context in bytes of address space, rounded up to whole pages; 0: the default.
   size_t address_space;
-  // An enum ggml_backend_buffer_usage for buffers of buft: GGML_BACKEND_BUFFER_USAGE_WEIGHTS for the weights of
-  // a model, so that ggml_backend_sched runs operations where they are; 0 otherwise.
+  // An enum ggml_backend_buffer_usage for buffers of buft: GGML_BACKEND_BUFFER_USAGE_WEIGHTS for the weights of a
+  // model, so that ggml_backend_sched runs operations where they are; 0 otherwise.
   int usage;
 };
 
 // Parameters of lastuse_graph_remove_copies.
 struct lastuse_copies_params {
   size_t struct_size;
-  // The buffer type of the future compute buffer; NULL, for fewer copies, if there will be several or it is
-  // unknown.
+  // The buffer type of the future compute buffer; NULL, for fewer copies, if there will be several or it is unknown.
   struct ggml_backend_buffer_type *buft;
 };
 
@@ -235,8 +229,8 @@ struct lastuse_copies_report {
   size_t removed;
   // Copies kept because they convert to another type.
   size_t left_type;
-  // Kept because no node computes the source in memory that can be changed: it is an input, a weight, computed
-  // in place, or flagged; or because the copy is flagged as input, parameter or loss.
+  // Kept because no node computes the source in memory that can be changed: it is an input, a weight, computed in
+  // place, or flagged; or because the copy is flagged as input, parameter or loss.
   size_t left_producer;
   // Kept because other nodes read the source of the copy.
   size_t left_readers;
@@ -248,8 +242,7 @@ struct lastuse_copies_report {
   size_t left_order;
   // Kept because a source of the producer overlaps the memory that it would write.
   size_t left_overlap;
-  // Kept because the memory that an allocator will assign is unknown (params->buft is NULL), or is already
-  // assigned.
+  // Kept because the memory that an allocator will assign is unknown (params->buft is NULL), or is already assigned.
   size_t left_memory;
   // Kept because the producer would have to run on another device.
   size_t left_device;
@@ -336,8 +329,8 @@ struct lastuse_tiling_params {
   uint64_t effort;
   // Called during the search with the part that is done, from 0 to 1; returning false cancels. May be NULL.
   bool (*progress)(float done, void *user_data);
-  // Called for each tensor that is computed in tiles, with their number, after the graph was changed; once more
-  // for each of its tiles that was tiled again. May be NULL.
+  // Called for each tensor that is computed in tiles, with their number, after the graph was changed; once more for
+  // each of its tiles that was tiled again. May be NULL.
   void (*callback)(struct ggml_tensor *tensor, size_t n_tiles, void *user_data);
   // Passed to progress and callback.
   void *user_data;
@@ -411,8 +404,8 @@ struct lastuse_offload_params {
   bool direct;
   // The most offload plans that are measured; 0 is the default of 1000.
   size_t max_measurements;
-  // Measures compute buffers in place of graphs, or NULL: devices has the device of each item, sizes gets the
-  // bytes by device. If it returns false, lastuse_offload_solve fails.
+  // Measures compute buffers in place of graphs, or NULL: devices has the device of each item, sizes gets the bytes
+  // by device. If it returns false, lastuse_offload_solve fails.
   bool (*callback)(const int *devices, size_t n_items, size_t *sizes, size_t n_devices, void *user_data);
   // The last argument of callback.
   void *user_data;
@@ -454,8 +447,8 @@ struct lastuse_offload_memory {
   size_t reserve_size;
   // The sum of the four.
   size_t total_size;
-  // The smallest budget that would do, if this one was too small for all offload plans that were measured;
-  // otherwise 0.
+  // The smallest budget that would do, if this one was too small for all offload plans that were measured; otherwise
+  // 0.
   size_t needed_size;
 };
 
@@ -482,15 +475,14 @@ struct lastuse_offload_item {
   int device;
   // What is gained if it is not on the host. 0: the bytes of it that a run of each graph reads.
   double benefit;
-  // Rows that can be on a device one by one, while the whole tensor stays on the host: those of an FFN whose
-  // neurons are split. 0 if there are none.
+  // Rows that can be on a device one by one, while the whole tensor stays on the host: those of an FFN whose neurons
+  // are split. 0 if there are none.
   uint64_t n_rows;
   // How many rows are placed together; 0 counts as 256. The last group may have fewer.
   uint64_t row_granule;
   // Bytes of a row on the device, with what says which row it is.
   size_t row_bytes;
-  // What each group of rows gains, from the most to the least: n_rows / row_granule numbers, rounded up.
-  // Copied.
+  // What each group of rows gains, from the most to the least: n_rows / row_granule numbers, rounded up. Copied.
   const double *row_benefits;
 };
 
@@ -525,20 +517,20 @@ extern "C" {
 // Returns the version of lastuse, "major.minor.patch". The string is static: the caller does not free it.
 const char *lastuse_version(void);
 
-// Returns true if lastuse plans the graphs of the caller's ggml; if several ggmls are loaded and the caller is
-// linked with none of them, those of at least one. Returns false if LASTUSE is "off" in the environment, if
-// lastuse does not know the layout of this ggml, if calls of ggml-alloc.h do not reach lastuse
-// (docs/linking.md), and if no ggml is loaded. lastuse_last_error has the reason.
+// Returns true if lastuse plans the graphs of the caller's ggml; if several ggmls are loaded and the caller is linked
+// with none of them, those of at least one. Returns false if LASTUSE is "off" in the environment, if lastuse does not
+// know the layout of this ggml, if calls of ggml-alloc.h do not reach lastuse (docs/linking.md), and if no ggml is
+// loaded. lastuse_last_error has the reason.
 bool lastuse_enabled(void);
 
-// Returns the reason of the latest error in this thread, preceded by the name of the function that failed, or
-// of the one that ggml's log names for it. Every function that fails sets it; a successful call does not clear
-// it. The string is valid until the next error in this thread, or the end of the thread; the caller does not
-// free it. Before the first error it is empty.
+// Returns the reason of the latest error in this thread, preceded by the name of the function that failed, or of the
+// one that ggml's log names for it. Every function that fails sets it; a successful call does not clear it. The
+// string is valid until the next error in this thread, or the end of the thread; the caller does not free it. Before
+// the first error it is empty.
 const char *lastuse_last_error(void);
 
-// Fills in the statistics of the process. Returns false, and writes nothing, if lastuse is not enabled. A call
-// of another thread at the same time may be counted in some fields and not yet in others.
+// Fills in the statistics of the process. Returns false, and writes nothing, if lastuse is not enabled. A call of
+// another thread at the same time may be counted in some fields and not yet in others.
 bool lastuse_stats_report(struct lastuse_stats *report);
 
 // Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
@@ -546,45 +538,43 @@ void lastuse_string_free(char *string);
 
 // ---- settings: rules of sharing, effort, files ----
 
-// Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For
-// allocators created from now on, those of schedulers included:
+// Sets a setting of the process by name, as its environment variable LASTUSE_NAME does at the start. For allocators
+// created from now on, those of schedulers included:
 //   "rules", "effort", "reorder", "budget", "recompute", "on_demand", "arena", "verify"
 // For the whole process, at once:
 //   "recycle", "retain", "capture", "dump", "dump_dir", "accounting", "live"
-// docs/settings.md describes each. NULL and "" are the default. Strings are copied. Returns false and changes
-// nothing if name is unknown, value is not valid or lastuse is not enabled.
+// docs/settings.md describes each. NULL and "" are the default. Strings are copied. Returns false and changes nothing
+// if name is unknown, value is not valid or lastuse is not enabled.
 bool lastuse_set(const char *name,
                  const char *value);
 
-// Sets "rules" or "effort" of one allocator, as lastuse_set does for later ones. The allocator drops its plans
-// and keeps its buffers: with several buffers, the next graph must be reserved first. Returns false and changes
-// nothing if name is another one, value is not valid or lastuse has not created galloc.
+// Sets "rules" or "effort" of one allocator, as lastuse_set does for later ones. The allocator drops its plans and
+// keeps its buffers: with several buffers, the next graph must be reserved first. Returns false and changes nothing
+// if name is another one, value is not valid or lastuse has not created galloc.
 bool lastuse_gallocr_set(struct ggml_gallocr *galloc,
                          const char *name,
                          const char *value);
 
 // ---- memory that the latest graph does not need ----
 
-// Gives back the memory of an allocator that its latest graph does not need: pages of the CPU's own buffers,
-// whose addresses stay, and memory of other buffer types at the next reservation. Plans stay, and larger graphs
-// take memory again. NULL is all allocators of the process, those of schedulers included, and what waits to be
-// recycled. Returns false if lastuse has not created galloc.
+// Gives back the memory of an allocator that its latest graph does not need: pages of the CPU's own buffers, whose
+// addresses stay, and memory of other buffer types at the next reservation. Plans stay, and larger graphs take memory
+// again. NULL is all allocators of the process, those of schedulers included, and what waits to be recycled. Returns
+// false if lastuse has not created galloc.
 bool lastuse_gallocr_trim(struct ggml_gallocr *galloc);
 
 // ---- what devices hold ----
 
-// Returns what the devices hold, to the byte, as JSON in the format lastuse-accounting (docs/accounting.md):
-// now or, with at_peak, for each device at the moment when it held the most. Counts the buffers that lastuse
-// has allocated since recording began, those in which tensors of planned graphs lie, and those that are noted.
-// The caller frees the string with lastuse_string_free. Returns NULL if nothing is recorded (lastuse_set:
-// accounting).
+// Returns what the devices hold, to the byte, as JSON in the format lastuse-accounting (docs/accounting.md): now or,
+// with at_peak, for each device at the moment when it held the most. Counts the buffers that lastuse has allocated
+// since recording began, those in which tensors of planned graphs lie, and those that are noted. The caller frees the
+// string with lastuse_string_free. Returns NULL if nothing is recorded (lastuse_set: accounting).
 char *lastuse_accounting_json(bool at_peak);
 
 // Notes a buffer that the program has allocated by functions that lastuse does not replace, such as
-// ggml_backend_alloc_buffer or ggml_backend_cpu_buffer_from_ptr. The program also notes when it frees them.
-// asked are the bytes that the buffer type was asked for; is_mapped is true for memory that was made a buffer,
-// such as a mapped file. Returns false if nothing is recorded, or lastuse does not know the layout of this
-// ggml.
+// ggml_backend_alloc_buffer or ggml_backend_cpu_buffer_from_ptr. The program also notes when it frees them. asked are
+// the bytes that the buffer type was asked for; is_mapped is true for memory that was made a buffer, such as a mapped
+// file. Returns false if nothing is recorded, or lastuse does not know the layout of this ggml.
 bool lastuse_buffer_note(struct ggml_backend_buffer *buffer, size_t asked, bool is_mapped);
 
 // Notes that the program is about to free a buffer, whether or not it was noted. Returns false if nothing is
@@ -593,52 +583,50 @@ bool lastuse_buffer_note_free(struct ggml_backend_buffer *buffer);
 
 // ---- values of tensors in files ----
 
-// Prepares a graph for lastuse_graph_dump, before it is computed: flags the tensors that will be dumped as
-// outputs, so that no backend leaves out their results, as it may when it fuses a node with the next one.
-// Without this call, files of fused tensors have what was in their memory before. lastuse_graph_dump removes
-// the flags. Returns false if no names are set or lastuse is not enabled.
+// Prepares a graph for lastuse_graph_dump, before it is computed: flags the tensors that will be dumped as outputs,
+// so that no backend leaves out their results, as it may when it fuses a node with the next one. Without this call,
+// files of fused tensors have what was in their memory before. lastuse_graph_dump removes the flags. Returns false if
+// no names are set or lastuse is not enabled.
 bool lastuse_graph_dump_begin(struct ggml_cgraph *graph);
 
-// Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes
-// and inputs whose names lastuse_set("dump", ...) selects. Each call writes to the next free folder,
-// "run-00001" and so on, with an "index.jsonl" (docs/values.md). Asynchronous backends must be synchronized
-// before. n_written may be NULL; otherwise it gets the number of arrays. Returns false if a tensor could not be
-// written (the others were), if no names are set, and if lastuse is not enabled or does not know the layout of
-// this ggml.
+// Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes and
+// inputs whose names lastuse_set("dump", ...) selects. Each call writes to the next free folder, "run-00001" and so
+// on, with an "index.jsonl" (docs/values.md). Asynchronous backends must be synchronized before. n_written may be
+// NULL; otherwise it gets the number of arrays. Returns false if a tensor could not be written (the others were), if
+// no names are set, and if lastuse is not enabled or does not know the layout of this ggml.
 bool lastuse_graph_dump(struct ggml_cgraph *graph,
                         size_t *n_written);
 
 // ---- memory that allocators share ----
 
-// Creates an arena without memory, which the caller frees with lastuse_arena_free. For another buffer type than
-// the CPU's own, a program calls lastuse_arena_turn, or waits itself until all graphs of one allocator have
-// been computed before another one of the arena is used.
+// Creates an arena without memory, which the caller frees with lastuse_arena_free. For another buffer type than the
+// CPU's own, a program calls lastuse_arena_turn, or waits itself until all graphs of one allocator have been computed
+// before another one of the arena is used.
 struct lastuse_arena *lastuse_arena_new(struct ggml_backend_buffer_type *buft);
 
-// Has an allocator take its memory from an arena, which it shares with the other allocators that the same
-// thread uses; NULL for arena ends that. All of its graphs must be reserved or allocated again. Returns false,
-// and changes nothing, if lastuse has not created galloc, or if one of its buffer types is not that of the
-// arena.
+// Has an allocator take its memory from an arena, which it shares with the other allocators that the same thread
+// uses; NULL for arena ends that. All of its graphs must be reserved or allocated again. Returns false, and changes
+// nothing, if lastuse has not created galloc, or if one of its buffer types is not that of the arena.
 //
-// From the first input of a graph that is set until its results are read, no other allocator of the arena is
-// used, nor are graphs of others computed or given inputs. docs/arena.md has what may be relied on.
+// From the first input of a graph that is set until its results are read, no other allocator of the arena is used,
+// nor are graphs of others computed or given inputs. docs/arena.md has what may be relied on.
 bool lastuse_gallocr_share(struct ggml_gallocr *galloc,
                            struct lastuse_arena *arena);
 
-// Says that the calling thread goes on with a scheduler: before it sets inputs for it, and has it reserve,
-// allocate or compute. Waits by synchronize, ggml_backend_sched_synchronize, until what the thread's last
-// scheduler computes has ended. NULL for sched only waits: before inputs of a graph are set that is computed
-// again. NULL for synchronize ends the turn of sched, before it is freed, and waits for nothing.
+// Says that the calling thread goes on with a scheduler: before it sets inputs for it, and has it reserve, allocate
+// or compute. Waits by synchronize, ggml_backend_sched_synchronize, until what the thread's last scheduler computes
+// has ended. NULL for sched only waits: before inputs of a graph are set that is computed again. NULL for synchronize
+// ends the turn of sched, before it is freed, and waits for nothing.
 //
-// Schedulers of devices share memory where lastuse_set("arena", "shared") asks for it, and the turn of one is
-// told before each of its reservations. The guard that lastuse run preloads tells it for programs that know
-// nothing of lastuse.
+// Schedulers of devices share memory where lastuse_set("arena", "shared") asks for it, and the turn of one is told
+// before each of its reservations. The guard that lastuse run preloads tells it for programs that know nothing of
+// lastuse.
 void lastuse_arena_turn(struct ggml_backend_sched *sched,
                         void (*synchronize)(struct ggml_backend_sched *sched));
 
-// Says that sched was reset (ggml_backend_sched_reset) although the graph that it allocated last was never
-// computed: in an arena, the next graph need not keep its memory. Tensors of it that the next graph reads get
-// other addresses. Does nothing if sched has no memory in an arena.
+// Says that sched was reset (ggml_backend_sched_reset) although the graph that it allocated last was never computed:
+// in an arena, the next graph need not keep its memory. Tensors of it that the next graph reads get other addresses.
+// Does nothing if sched has no memory in an arena.
 void lastuse_arena_discard(struct ggml_backend_sched *sched);
 
 // Frees an arena. Its memory stays as long as allocators share it. Does nothing for NULL.
@@ -646,27 +634,26 @@ void lastuse_arena_free(struct lastuse_arena *arena);
 
 // ---- sizes, lower bounds, why a graph needs its memory ----
 
-// Fills in the bytes of a buffer: 0 for an id that repeats the buffer type of an earlier one, and before the
-// first plan. Returns false if lastuse has not created galloc. Aborts if galloc has no buffer with this id.
+// Fills in the bytes of a buffer: 0 for an id that repeats the buffer type of an earlier one, and before the first
+// plan. Returns false if lastuse has not created galloc. Aborts if galloc has no buffer with this id.
 bool lastuse_gallocr_report(struct ggml_gallocr *galloc, int buffer_id, struct lastuse_gallocr_sizes *report);
 
-// Returns a text that explains why a graph needs the memory that it needs, as this allocator would plan it: for
-// each buffer the tensors that are live at the peak, and the changes that would lower it most
-// (docs/explain.md). The caller frees the string with lastuse_string_free.
+// Returns a text that explains why a graph needs the memory that it needs, as this allocator would plan it: for each
+// buffer the tensors that are live at the peak, and the changes that would lower it most (docs/explain.md). The
+// caller frees the string with lastuse_string_free.
 //
-// The graph may be reserved or allocated already; nothing is allocated or changed. With several buffers, ids
-// are those of the latest ggml_gallocr_reserve_n of a graph with as many leafs and nodes, or else 0. Takes some
-// tenths of a second for thousands of nodes. Returns NULL if the graph cannot be planned, or lastuse has not
-// created galloc.
+// The graph may be reserved or allocated already; nothing is allocated or changed. With several buffers, ids are
+// those of the latest ggml_gallocr_reserve_n of a graph with as many leafs and nodes, or else 0. Takes some tenths of
+// a second for thousands of nodes. Returns NULL if the graph cannot be planned, or lastuse has not created galloc.
 char *lastuse_gallocr_explain(struct ggml_gallocr *galloc, struct ggml_cgraph *graph);
 
-// Measures the compute buffers of graphs that use the same buffers one after the other, such as those of a
-// prompt and of a single token: the most bytes that ggml_gallocr_reserve_n would allocate for any of them.
-// Allocates no buffers and does not change the graphs. The ids hold a list for each graph, which names one of
-// the n_bufs buffer types for each node or leaf; NULL instead of a list, or of all lists, means that all ids
-// are 0. sizes, and lower_bounds unless it is NULL, get n_bufs numbers of bytes: 0 for an id that repeats the
-// type of an earlier one. Returns false if another argument is NULL, a count is 0, an id is out of range, sizes
-// overflow, or ggml_gallocr_reserve would refuse a graph. Where lastuse is not enabled: docs/api.md.
+// Measures the compute buffers of graphs that use the same buffers one after the other, such as those of a prompt and
+// of a single token: the most bytes that ggml_gallocr_reserve_n would allocate for any of them. Allocates no buffers
+// and does not change the graphs. The ids hold a list for each graph, which names one of the n_bufs buffer types for
+// each node or leaf; NULL instead of a list, or of all lists, means that all ids are 0. sizes, and lower_bounds
+// unless it is NULL, get n_bufs numbers of bytes: 0 for an id that repeats the type of an earlier one. Returns false
+// if another argument is NULL, a count is 0, an id is out of range, sizes overflow, or ggml_gallocr_reserve would
+// refuse a graph. Where lastuse is not enabled: docs/api.md.
 bool lastuse_graph_measure(struct ggml_cgraph *const *graphs,
                            size_t n_graphs,
                            struct ggml_backend_buffer_type *const *bufts,
@@ -678,105 +665,102 @@ bool lastuse_graph_measure(struct ggml_cgraph *const *graphs,
 
 // ---- contexts that need no size ----
 
-// Creates a ggml context that needs no size: it reserves address space, and takes memory only as tensors and
-// graphs are made in it. All functions of ggml work with it, except that the caller frees it with
-// lastuse_context_free. ggml_reset empties it for reuse: its pages and addresses stay. See docs/contexts.md.
-// params may be NULL. Returns NULL if address space cannot be reserved, if a deferred context is given a buffer
-// type, if kind or usage has no valid value, and if lastuse does not know the layout of this ggml.
+// Creates a ggml context that needs no size: it reserves address space, and takes memory only as tensors and graphs
+// are made in it. All functions of ggml work with it, except that the caller frees it with lastuse_context_free.
+// ggml_reset empties it for reuse: its pages and addresses stay. See docs/contexts.md. params may be NULL. Returns
+// NULL if address space cannot be reserved, if a deferred context is given a buffer type, if kind or usage has no
+// valid value, and if lastuse does not know the layout of this ggml.
 struct ggml_context *lastuse_context_new(enum lastuse_context_kind kind, const struct lastuse_context_params *params);
 
-// Allocates all tensors without memory of an immediate context with a buffer type; views get the memory of
-// their roots. Call it before data is set, and before a graph is passed to ggml_backend_sched; a ggml_gallocr
-// realizes the contexts that its graphs read by itself. Returns true, at once, if there is nothing to do.
-// Returns false if there is not enough memory, where tensors that got some keep it and the next call continues;
-// for a deferred context; and, if debug builds do not abort, for one that is NULL, freed or not lastuse's.
+// Allocates all tensors without memory of an immediate context with a buffer type; views get the memory of their
+// roots. Call it before data is set, and before a graph is passed to ggml_backend_sched; a ggml_gallocr realizes the
+// contexts that its graphs read by itself. Returns true, at once, if there is nothing to do. Returns false if there
+// is not enough memory, where tensors that got some keep it and the next call continues; for a deferred context; and,
+// if debug builds do not abort, for one that is NULL, freed or not lastuse's.
 bool lastuse_context_realize(struct ggml_context *ctx);
 
-// Frees a context of lastuse_context_new and the buffers of its tensors; does nothing for NULL. ggml_free is
-// not enough: it keeps memory and address space. Its tensors, and graphs that read them, must not be used any
-// more. A context that was freed before, or that is not from lastuse_context_new, is left unchanged; in debug
-// builds of lastuse, both abort.
+// Frees a context of lastuse_context_new and the buffers of its tensors; does nothing for NULL. ggml_free is not
+// enough: it keeps memory and address space. Its tensors, and graphs that read them, must not be used any more. A
+// context that was freed before, or that is not from lastuse_context_new, is left unchanged; in debug builds of
+// lastuse, both abort.
 void lastuse_context_free(struct ggml_context *ctx);
 
 // ---- values that can be read later ----
 
-// Keeps the value of t, a leaf, node or view, readable in every graph with t that galloc plans from now on:
-// until the node until has run, or to the end of the run if until is NULL. Its memory is neither reused nor
-// written in place before. The graph is not changed; its plan may be larger than that of ggml's own allocator.
-// Lasts until lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. For the
-// allocator of a scheduler: lastuse_sched_allocator, or lastuse_set by name. Returns false if lastuse has not
-// created galloc, if t is only computed in tiles, or if no operation computes until. See docs/values.md.
+// Keeps the value of t, a leaf, node or view, readable in every graph with t that galloc plans from now on: until the
+// node until has run, or to the end of the run if until is NULL. Its memory is neither reused nor written in place
+// before. The graph is not changed; its plan may be larger than that of ggml's own allocator. Lasts until
+// lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. For the allocator of a
+// scheduler: lastuse_sched_allocator, or lastuse_set by name. Returns false if lastuse has not created galloc, if t
+// is only computed in tiles, or if no operation computes until. See docs/values.md.
 bool lastuse_tensor_retain(struct ggml_gallocr *galloc, struct ggml_tensor *t, struct ggml_tensor *until);
 
-// Ends lastuse_tensor_retain for t, in the graphs that galloc plans from now on. Names that lastuse_set retains
-// stay retained. Returns false if t is not retained by lastuse_tensor_retain.
+// Ends lastuse_tensor_retain for t, in the graphs that galloc plans from now on. Names that lastuse_set retains stay
+// retained. Returns false if t is not retained by lastuse_tensor_retain.
 bool lastuse_tensor_release(struct ggml_gallocr *galloc, struct ggml_tensor *t);
 
 // ---- order as a part of the graph, results without copies ----
 
-// Redirects the result of t to the memory of dst, so that it need not be copied there. Returns t, which is a
-// view of dst from now on. ggml_set_output(t, dst), with two arguments, calls this function.
+// Redirects the result of t to the memory of dst, so that it need not be copied there. Returns t, which is a view of
+// dst from now on. ggml_set_output(t, dst), with two arguments, calls this function.
 //
-// Returns NULL and changes nothing where that is impossible, such as when t is a view, an input, or not known
-// to write the layout of dst; ggml_cpy then has the same result. Nodes that touch this memory must be ordered
-// by ggml_dependency: otherwise ggml_gallocr_reserve, ggml_gallocr_alloc_graph and schedulers refuse the graph
+// Returns NULL and changes nothing where that is impossible, such as when t is a view, an input, or not known to
+// write the layout of dst; ggml_cpy then has the same result. Nodes that touch this memory must be ordered by
+// ggml_dependency: otherwise ggml_gallocr_reserve, ggml_gallocr_alloc_graph and schedulers refuse the graph
 // (docs/copies.md). t must not need gradients. dst outlives t.
 struct ggml_tensor *lastuse_tensor_set_output(struct ggml_tensor *t, struct ggml_tensor *dst);
 
-// Returns a tensor that is a view of all of a and depends on b: what reads it runs after b, and reads what b
-// has written to that memory. So order becomes a part of the graph, also in ggml_backend_sched. The result has
-// the type, shape, strides and memory of a, and belongs to ctx; a and b may belong to other contexts, and live
-// as long as it is used. Nothing is computed for it, and gradients pass through to a. Returns NULL if a and b
-// are the same tensor, if ctx is full, and if lastuse does not know the layout of this ggml.
+// Returns a tensor that is a view of all of a and depends on b: what reads it runs after b, and reads what b has
+// written to that memory. So order becomes a part of the graph, also in ggml_backend_sched. The result has the type,
+// shape, strides and memory of a, and belongs to ctx; a and b may belong to other contexts, and live as long as it is
+// used. Nothing is computed for it, and gradients pass through to a. Returns NULL if a and b are the same tensor, if
+// ctx is full, and if lastuse does not know the layout of this ggml.
 struct ggml_tensor *ggml_dependency(struct ggml_context *ctx, struct ggml_tensor *a, struct ggml_tensor *b);
 
 // ---- results that survive later graphs ----
 
-// Gives t, a result of a graph, the next bytes of a buffer of the program, where it survives later graphs.
-// Returns the tensor that lies there, flagged as an output: t itself, whose operation then writes there; or, if
-// t is a view or the device of the buffer cannot compute it, a new tensor in ctx that copies t there, for
+// Gives t, a result of a graph, the next bytes of a buffer of the program, where it survives later graphs. Returns
+// the tensor that lies there, flagged as an output: t itself, whose operation then writes there; or, if t is a view
+// or the device of the buffer cannot compute it, a new tensor in ctx that copies t there, for
 // ggml_build_forward_expand.
 //
-// Call it once for a tensor, before its graph is reserved or allocated. talloc, from ggml_tallocr_new, hands
-// out the bytes in the order of calls. Returns NULL in the cases that docs/dedicated.md lists; ctx may then
-// have a tensor that nothing uses.
+// Call it once for a tensor, before its graph is reserved or allocated. talloc, from ggml_tallocr_new, hands out the
+// bytes in the order of calls. Returns NULL in the cases that docs/dedicated.md lists; ctx may then have a tensor
+// that nothing uses.
 struct ggml_tensor *lastuse_tensor_dedicate(struct ggml_context *ctx,
                                             struct ggml_tensor *t,
                                             struct ggml_tallocr *talloc);
 
 // ---- results without copies, a better order of the nodes ----
 
-// Removes copies from a graph: operations write their results where ggml_cpy, ggml_cont, ggml_dup and
-// ggml_concat would copy them. Returns true if any was removed. Results are the same to the last bit. Call it
-// when the graph is complete and tensors outside of the compute buffer have memory, before
-// lastuse_graph_reorder and before the graph is reserved, allocated or run. params and report may be NULL. See
-// docs/copies.md.
+// Removes copies from a graph: operations write their results where ggml_cpy, ggml_cont, ggml_dup and ggml_concat
+// would copy them. Returns true if any was removed. Results are the same to the last bit. Call it when the graph is
+// complete and tensors outside of the compute buffer have memory, before lastuse_graph_reorder and before the graph
+// is reserved, allocated or run. params and report may be NULL. See docs/copies.md.
 bool lastuse_graph_remove_copies(struct ggml_cgraph *graph,
                                  const struct lastuse_copies_params *params,
                                  struct lastuse_copies_report *report);
 
-// Reorders the nodes of a graph so that fewer bytes are live at its peak. Returns true if the order was
-// changed. Results are the same to the last bit on backends that run node by node; the last node stays the
-// last.
+// Reorders the nodes of a graph so that fewer bytes are live at its peak. Returns true if the order was changed.
+// Results are the same to the last bit on backends that run node by node; the last node stays the last.
 //
-// Call it when the graph is complete and tensors outside of the compute buffer have memory, before it is
-// reserved, allocated or run. params and report may be NULL. Returns false if no better order was found, which
-// report also describes, if sizes overflow, and if lastuse is not enabled. See docs/planning.md.
+// Call it when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
+// allocated or run. params and report may be NULL. Returns false if no better order was found, which report also
+// describes, if sizes overflow, and if lastuse is not enabled. See docs/planning.md.
 bool lastuse_graph_reorder(struct ggml_cgraph *graph,
                            const struct lastuse_reorder_params *params,
                            struct lastuse_reorder_report *report);
 
 // ---- a training graph that fits a budget ----
 
-// Changes a training graph so that its compute buffer fits a budget: forward results are dropped after their
-// last use in the forward pass, and computed again before the backward pass uses them. Results are the same to
-// the last bit on backends that run node by node. Returns true if the graph fits the budget.
+// Changes a training graph so that its compute buffer fits a budget: forward results are dropped after their last use
+// in the forward pass, and computed again before the backward pass uses them. Results are the same to the last bit on
+// backends that run node by node. Returns true if the graph fits the budget.
 //
-// Call it when the graph is complete, steps of the optimizer included, and tensors outside of the compute
-// buffer have memory; before it is reserved, allocated or run. Copies are new tensors in ctx; graph and ctx
-// need room for them. report may be NULL. Returns false and changes nothing if no graph was found that fits
-// (report->size_after then has the smallest budget that can be met), and in the other cases that
-// docs/recomputation.md lists.
+// Call it when the graph is complete, steps of the optimizer included, and tensors outside of the compute buffer have
+// memory; before it is reserved, allocated or run. Copies are new tensors in ctx; graph and ctx need room for them.
+// report may be NULL. Returns false and changes nothing if no graph was found that fits (report->size_after then has
+// the smallest budget that can be met), and in the other cases that docs/recomputation.md lists.
 bool lastuse_graph_recompute(struct ggml_context *ctx,
                              struct ggml_cgraph *graph,
                              const struct lastuse_recompute_params *params,
@@ -784,14 +768,13 @@ bool lastuse_graph_recompute(struct ggml_context *ctx,
 
 // ---- tiling, to fit a budget ----
 
-// Changes a graph so that its compute buffer fits a budget: intermediates that are large at the peak are
-// computed in tiles, one tile live at a time. On a CPU, results are the same to the last bit. Returns true if
-// the graph fits.
+// Changes a graph so that its compute buffer fits a budget: intermediates that are large at the peak are computed in
+// tiles, one tile live at a time. On a CPU, results are the same to the last bit. Returns true if the graph fits.
 //
-// Call it when the graph is complete and tensors outside of the compute buffer have memory, before it is
-// reserved, allocated or run. Tiles are new tensors in ctx; graph and ctx need room for them. report may be
-// NULL. Returns false and changes nothing if no graph was found that fits (report->size_after then has the
-// smallest budget that can be met), and in the other cases that docs/tiling.md lists.
+// Call it when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
+// allocated or run. Tiles are new tensors in ctx; graph and ctx need room for them. report may be NULL. Returns false
+// and changes nothing if no graph was found that fits (report->size_after then has the smallest budget that can be
+// met), and in the other cases that docs/tiling.md lists.
 bool lastuse_graph_tile(struct ggml_context *ctx,
                         struct ggml_cgraph *graph,
                         const struct lastuse_tiling_params *params,
@@ -799,48 +782,47 @@ bool lastuse_graph_tile(struct ggml_context *ctx,
 
 // ---- graphs of schedulers ----
 
-// Returns the allocator of a scheduler, for lastuse_gallocr_report, _set and _trim, and for
-// lastuse_tensor_retain and _release. lastuse_steps_new takes sched itself, and schedulers share memory by
-// lastuse_set("arena", ...). Its buffer ids are the positions of the backends in sched. It is freed with sched.
-// Returns NULL if lastuse has not created it.
+// Returns the allocator of a scheduler, for lastuse_gallocr_report, _set and _trim, and for lastuse_tensor_retain and
+// _release. lastuse_steps_new takes sched itself, and schedulers share memory by lastuse_set("arena", ...). Its
+// buffer ids are the positions of the backends in sched. It is freed with sched. Returns NULL if lastuse has not
+// created it.
 struct ggml_gallocr *lastuse_sched_allocator(struct ggml_backend_sched *sched);
 
-// Measures a graph as sched would reserve it, copies between backends included: sizes, and lower_bounds unless
-// it is NULL, get the bytes for each of its backends, 0 for a buffer type that an earlier one has. Allocates
-// nothing. Call it before the graph is allocated, for the graph as it is: after lastuse_sched_prepare for what
-// budgets make of it. As ggml_backend_sched_reserve does, it resets sched. Returns false if the graph cannot be
-// planned, or lastuse has not created the allocator of sched.
+// Measures a graph as sched would reserve it, copies between backends included: sizes, and lower_bounds unless it is
+// NULL, get the bytes for each of its backends, 0 for a buffer type that an earlier one has. Allocates nothing. Call
+// it before the graph is allocated, for the graph as it is: after lastuse_sched_prepare for what budgets make of it.
+// As ggml_backend_sched_reserve does, it resets sched. Returns false if the graph cannot be planned, or lastuse has
+// not created the allocator of sched.
 bool lastuse_sched_measure(struct ggml_backend_sched *sched,
                            struct ggml_cgraph *graph,
                            size_t *sizes,
                            size_t *lower_bounds);
 
 // Returns a text that explains why a graph needs the memory that it needs, as lastuse_gallocr_explain, with the
-// copies that sched makes between backends. The rules of lastuse_sched_measure apply. The caller frees the
-// string with lastuse_string_free. Returns NULL if the graph cannot be planned, or lastuse has not created the
-// allocator of sched.
+// copies that sched makes between backends. The rules of lastuse_sched_measure apply. The caller frees the string
+// with lastuse_string_free. Returns NULL if the graph cannot be planned, or lastuse has not created the allocator of
+// sched.
 char *lastuse_sched_explain(struct ggml_backend_sched *sched,
                             struct ggml_cgraph *graph);
 
-// Returns the graph_size to make a scheduler with (ggml_backend_sched_new), so that it has room for the nodes
-// that lastuse_sched_prepare adds to graphs of graph_size nodes and leafs: graph_size itself if nothing asks
-// for that.
+// Returns the graph_size to make a scheduler with (ggml_backend_sched_new), so that it has room for the nodes that
+// lastuse_sched_prepare adds to graphs of graph_size nodes and leafs: graph_size itself if nothing asks for that.
 size_t lastuse_sched_room(size_t graph_size);
 
-// Changes a graph as LASTUSE_REORDER, LASTUSE_BUDGET and LASTUSE_RECOMPUTE say, and assigns its nodes to the
-// backends that would have computed it. Call it before sched reserves (reserves: true) or allocates the graph,
-// each time, while no graph is allocated in sched; room and op_offload are the arguments that sched was made
-// with. Has no effect on a graph that is allocated, or that was changed before. Returns false if the graph must
-// not be computed. The guard that lastuse run preloads calls it for programs that know nothing of lastuse.
-// docs/tiling.md has what a program may rely on.
+// Changes a graph as LASTUSE_REORDER, LASTUSE_BUDGET and LASTUSE_RECOMPUTE say, and assigns its nodes to the backends
+// that would have computed it. Call it before sched reserves (reserves: true) or allocates the graph, each time,
+// while no graph is allocated in sched; room and op_offload are the arguments that sched was made with. Has no effect
+// on a graph that is allocated, or that was changed before. Returns false if the graph must not be computed. The
+// guard that lastuse run preloads calls it for programs that know nothing of lastuse. docs/tiling.md has what a
+// program may rely on.
 bool lastuse_sched_prepare(struct ggml_backend_sched *sched,
                            struct ggml_cgraph *graph,
                            size_t room,
                            bool op_offload,
                            bool reserves);
 
-// Gives a graph that lastuse_sched_prepare has tiled back as the program has built it. Call it after the graph
-// was reserved, and not if it is allocated.
+// Gives a graph that lastuse_sched_prepare has tiled back as the program has built it. Call it after the graph was
+// reserved, and not if it is allocated.
 void lastuse_sched_restore(struct ggml_cgraph *graph);
 
 // Forgets a scheduler. Call it before ggml_backend_sched_free. Does nothing for NULL.
@@ -848,90 +830,86 @@ void lastuse_sched_forget(struct ggml_backend_sched *sched);
 
 // ---- a graph computed in steps ----
 
-// Cuts a graph into steps, which lastuse_steps_compute computes one after the other. The program allocates the
-// graph, with galloc or another allocator, or with sched, after this call. galloc then retains inputs and
-// results that no node reads; and, until a step has run, what it reads of earlier ones. For sched, these are
-// flagged as outputs until lastuse_steps_free.
+// Cuts a graph into steps, which lastuse_steps_compute computes one after the other. The program allocates the graph,
+// with galloc or another allocator, or with sched, after this call. galloc then retains inputs and results that no
+// node reads; and, until a step has run, what it reads of earlier ones. For sched, these are flagged as outputs until
+// lastuse_steps_free.
 //
 // Call it when the graph is complete. Free the result with lastuse_steps_free, before the graph, the backend or
 // scheduler, and galloc. Returns NULL, and retains nothing, in the cases that docs/steps.md lists.
 struct lastuse_steps *lastuse_steps_new(struct ggml_cgraph *graph,
                                         const struct lastuse_steps_params *params);
 
-// Computes the steps of a graph that has memory, one after the other; may be called again. A scheduler calls
-// its callback (ggml_backend_sched_set_eval_callback) for that, and has none afterwards. Returns an enum
-// ggml_status: GGML_STATUS_ABORTED if the callback of params returned false, GGML_STATUS_FAILED if the graph
-// has no memory or lists a cut no longer, and in the callback of the same steps, or the status of the backend.
-// Then the steps before it were computed.
+// Computes the steps of a graph that has memory, one after the other; may be called again. A scheduler calls its
+// callback (ggml_backend_sched_set_eval_callback) for that, and has none afterwards. Returns an enum ggml_status:
+// GGML_STATUS_ABORTED if the callback of params returned false, GGML_STATUS_FAILED if the graph has no memory or
+// lists a cut no longer, and in the callback of the same steps, or the status of the backend. Then the steps before
+// it were computed.
 int lastuse_steps_compute(struct lastuse_steps *steps);
 
-// Fills in a step, counted from 0, and the memory of it and of the whole graph, as planned by
-// lastuse_steps_new: of tensors that had none then. Returns false if there is no such step.
+// Fills in a step, counted from 0, and the memory of it and of the whole graph, as planned by lastuse_steps_new: of
+// tensors that had none then. Returns false if there is no such step.
 bool lastuse_steps_report(const struct lastuse_steps *steps,
                           size_t step,
                           struct lastuse_step_report *report);
 
-// Frees steps; galloc then retains nothing for them. Does nothing for NULL. In a callback of
-// lastuse_steps_compute nothing is freed.
+// Frees steps; galloc then retains nothing for them. Does nothing for NULL. In a callback of lastuse_steps_compute
+// nothing is freed.
 void lastuse_steps_free(struct lastuse_steps *steps);
 
 // ---- weights and caches on devices, within budgets ----
 
-// Creates a planner that decides which weights and caches are on which device. The caller adds devices, items
-// and graphs, calls lastuse_offload_solve, reads the result, and frees it with lastuse_offload_free. params may
-// be NULL. Its callback may be called until lastuse_offload_free. Returns NULL if order or rule has no value of
-// its enum. Works also if lastuse is not enabled; what it promises holds for compute buffers that lastuse
-// plans.
+// Creates a planner that decides which weights and caches are on which device. The caller adds devices, items and
+// graphs, calls lastuse_offload_solve, reads the result, and frees it with lastuse_offload_free. params may be NULL.
+// Its callback may be called until lastuse_offload_free. Returns NULL if order or rule has no value of its enum.
+// Works also if lastuse is not enabled; what it promises holds for compute buffers that lastuse plans.
 struct lastuse_offload *lastuse_offload_new(const struct lastuse_offload_params *params);
 
-// Adds a device and returns its number, from 0. Devices are added in the order of preference; the last one is
-// the host, whose memory the CPU computes in. For a scheduler, add one for each of its backends, in their
-// order. Buffer type and backend live until lastuse_offload_free. Returns -1 if lastuse does not know the
-// layout of their ggml.
+// Adds a device and returns its number, from 0. Devices are added in the order of preference; the last one is the
+// host, whose memory the CPU computes in. For a scheduler, add one for each of its backends, in their order. Buffer
+// type and backend live until lastuse_offload_free. Returns -1 if lastuse does not know the layout of their ggml.
 int lastuse_offload_add_device(struct lastuse_offload *offload, const struct lastuse_offload_device *device);
 
-// Fills in what is taken of a device, if lastuse_offload_solve has placed the items; or the budget that it
-// would need, if that is why they were not placed. Returns false if there is neither.
+// Fills in what is taken of a device, if lastuse_offload_solve has placed the items; or the budget that it would
+// need, if that is why they were not placed. Returns false if there is neither.
 bool lastuse_offload_device_report(const struct lastuse_offload *offload,
                                    int device,
                                    struct lastuse_offload_memory *report);
 
-// Adds a weight or a cache and returns its number, from 0. On a device, weights and caches lie in buffers
-// apart, in this order. The tensor lives until lastuse_offload_free; one that two parts of a model share is one
-// item. Returns -1 if there is neither a tensor nor a name with bytes, if a tensor was added before, if kind,
-// tensor_class or device has no valid value, or if n_rows is set without row_bytes. With n_rows, row_benefits
-// must not be NULL.
+// Adds a weight or a cache and returns its number, from 0. On a device, weights and caches lie in buffers apart, in
+// this order. The tensor lives until lastuse_offload_free; one that two parts of a model share is one item. Returns
+// -1 if there is neither a tensor nor a name with bytes, if a tensor was added before, if kind, tensor_class or
+// device has no valid value, or if n_rows is set without row_bytes. With n_rows, row_benefits must not be NULL.
 int lastuse_offload_add_item(struct lastuse_offload *offload, const struct lastuse_offload_item *item);
 
-// Fills in where an item is placed. Returns false if there is no such item or lastuse_offload_solve has not
-// placed it.
+// Fills in where an item is placed. Returns false if there is no such item or lastuse_offload_solve has not placed
+// it.
 bool lastuse_offload_item_report(const struct lastuse_offload *offload, int item, struct lastuse_offload_place *report);
 
-// Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single
-// token, as the program builds it, before a scheduler has split it. Returns its number, from 0; -1 in a
-// callback of lastuse_offload_solve. The graph lives until lastuse_offload_free.
+// Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single token,
+// as the program builds it, before a scheduler has split it. Returns its number, from 0; -1 in a callback of
+// lastuse_offload_solve. The graph lives until lastuse_offload_free.
 int lastuse_offload_add_graph(struct lastuse_offload *offload, struct ggml_cgraph *graph);
 
 // Places the items: the offload plan that gains most, of those that were measured and for which on every device
-// weights + KV + compute buffer + reserve <= budget, in bytes. Returns true if there is one. Nothing is
-// allocated or changed. Returns false, with nothing placed, if no offload is within all budgets (the message,
-// and lastuse_offload_device_report, have what would do), and in the other cases that docs/offload.md lists.
+// weights + KV + compute buffer + reserve <= budget, in bytes. Returns true if there is one. Nothing is allocated or
+// changed. Returns false, with nothing placed, if no offload is within all budgets (the message, and
+// lastuse_offload_device_report, have what would do), and in the other cases that docs/offload.md lists.
 bool lastuse_offload_solve(struct lastuse_offload *offload);
 
-// Writes the buffer ids of a graph for ggml_gallocr_reserve_n: for each node and each leaf, the number of the
-// device that it is on. Either list may be NULL. If direct was set in the parameters, the reservation takes the
-// bytes of the offload. The graphs must not have been changed or scheduled since lastuse_offload_solve. Returns
-// false if there is no such graph, nothing has been placed, or lastuse_offload_solve would fail.
+// Writes the buffer ids of a graph for ggml_gallocr_reserve_n: for each node and each leaf, the number of the device
+// that it is on. Either list may be NULL. If direct was set in the parameters, the reservation takes the bytes of the
+// offload. The graphs must not have been changed or scheduled since lastuse_offload_solve. Returns false if there is
+// no such graph, nothing has been placed, or lastuse_offload_solve would fail.
 bool lastuse_offload_buffer_ids(const struct lastuse_offload *offload, int graph, int *node_ids, int *leaf_ids);
 
 // Applies an offload plan to a scheduler: assigns each node of a graph to the backend of its device, until
 // ggml_backend_sched_reset. Call it after ggml_backend_sched_reset, with weights and caches in buffers of their
-// devices, and before the graph is reserved or allocated; the compute buffers are then those of the offload
-// plan.
+// devices, and before the graph is reserved or allocated; the compute buffers are then those of the offload plan.
 //
-// Returns false, with nothing assigned, if there is no such graph or nothing has been placed, if the scheduler
-// has another number of backends than there are devices, with LASTUSE_OFFLOAD_POWERINFER, and for the reasons
-// of lastuse_offload_solve. The graphs must not have been changed or scheduled since that.
+// Returns false, with nothing assigned, if there is no such graph or nothing has been placed, if the scheduler has
+// another number of backends than there are devices, with LASTUSE_OFFLOAD_POWERINFER, and for the reasons of
+// lastuse_offload_solve. The graphs must not have been changed or scheduled since that.
 bool lastuse_offload_apply(const struct lastuse_offload *offload, int graph, struct ggml_backend_sched *sched);
 
 // Frees a planner; does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
@@ -940,27 +918,26 @@ void lastuse_offload_free(struct lastuse_offload *offload);
 
 // ---- checks of plans and of memory ----
 
-// Verifies the addresses of an allocated graph, whichever allocator assigned them: simulates the graph, and
-// returns true if no value is overwritten before its last use and no result before the end. Tensors outside of
-// compute buffers, such as weights, are taken to be correct. Takes some microseconds for each tensor. Returns
-// false if an address is wrong, if lastuse does not know the layout of this ggml, and if this ggml does not
-// report which buffers are compute buffers.
+// Verifies the addresses of an allocated graph, whichever allocator assigned them: simulates the graph, and returns
+// true if no value is overwritten before its last use and no result before the end. Tensors outside of compute
+// buffers, such as weights, are taken to be correct. Takes some microseconds for each tensor. Returns false if an
+// address is wrong, if lastuse does not know the layout of this ggml, and if this ggml does not report which buffers
+// are compute buffers.
 bool lastuse_graph_verify(struct ggml_cgraph *graph);
 
-// Creates a guard, which detects operations that write outside of their results, and fills free memory with the
-// byte 0xfd: the callback of a scheduler, set with ggml_backend_sched_set_eval_callback. An error is logged and
-// ends in ggml's abort. The caller frees it with lastuse_guard_free, after the scheduler.
+// Creates a guard, which detects operations that write outside of their results, and fills free memory with the byte
+// 0xfd: the callback of a scheduler, set with ggml_backend_sched_set_eval_callback. An error is logged and ends in
+// ggml's abort. The caller frees it with lastuse_guard_free, after the scheduler.
 //
-// A debugging aid: each node is computed alone, and all host memory that the graph uses is compared with a
-// copy. Free memory is known for allocators created with the word "memory" (lastuse_set: verify). See
-// docs/verification.md. params may be NULL. Returns NULL if a word is unknown or lastuse does not know the
-// layout of this ggml.
+// A debugging aid: each node is computed alone, and all host memory that the graph uses is compared with a copy. Free
+// memory is known for allocators created with the word "memory" (lastuse_set: verify). See docs/verification.md.
+// params may be NULL. Returns NULL if a word is unknown or lastuse does not know the layout of this ggml.
 struct lastuse_guard *lastuse_guard_new(const struct lastuse_guard_params *params);
 
 // Runs a guard before (ask is true) and after each node. Not called by the program: it is passed to
-// ggml_backend_sched_set_eval_callback, with the guard as user data. Returns true, so that each node is
-// computed alone; false after a node for which params->callback returns false, and in params->callback of the
-// same guard. Aborts if an operation has written memory that it must not write.
+// ggml_backend_sched_set_eval_callback, with the guard as user data. Returns true, so that each node is computed
+// alone; false after a node for which params->callback returns false, and in params->callback of the same guard.
+// Aborts if an operation has written memory that it must not write.
 bool lastuse_guard_eval(struct ggml_tensor *t,
                         bool ask,
                         void *guard);
@@ -969,23 +946,22 @@ bool lastuse_guard_eval(struct ggml_tensor *t,
 void lastuse_guard_free(struct lastuse_guard *guard);
 
 // Computes an allocated graph as ggml_backend_graph_compute does, after lastuse_graph_verify and under a guard
-// (lastuse_guard_new): for programs without a scheduler. Fills free memory in the compute buffers of the graph:
-// what other graphs keep there is overwritten, and what only lastuse_tensor_retain retains. Returns an enum
-// ggml_status: that of the backend, or GGML_STATUS_FAILED if lastuse does not know this ggml or its layout.
-// Ends in ggml's abort if an error is found.
+// (lastuse_guard_new): for programs without a scheduler. Fills free memory in the compute buffers of the graph: what
+// other graphs keep there is overwritten, and what only lastuse_tensor_retain retains. Returns an enum ggml_status:
+// that of the backend, or GGML_STATUS_FAILED if lastuse does not know this ggml or its layout. Ends in ggml's abort
+// if an error is found.
 int lastuse_graph_compute_guarded(struct ggml_backend *backend, struct ggml_cgraph *graph);
 
-// Checks that all tensors of a graph are in memory that was not freed, where its latest allocation has put
-// them: before a graph is computed that a program keeps. Otherwise ends in ggml's abort, with tensor and
-// buffer. Checks graphs allocated by lastuse since an allocator was created with the word "memory"
-// (lastuse_set: verify); others pass. Buffers of the program count if it calls lastuse_buffer_note and
-// lastuse_buffer_note_free.
+// Checks that all tensors of a graph are in memory that was not freed, where its latest allocation has put them:
+// before a graph is computed that a program keeps. Otherwise ends in ggml's abort, with tensor and buffer. Checks
+// graphs allocated by lastuse since an allocator was created with the word "memory" (lastuse_set: verify); others
+// pass. Buffers of the program count if it calls lastuse_buffer_note and lastuse_buffer_note_free.
 void lastuse_guard_check_graph(struct ggml_cgraph *graph);
 
-// Checks that a tensor is in memory that was not freed, as lastuse_guard_check_graph does: before a program
-// reads it, or writes it (is_written). In an arena, what is read was not overwritten by another context either.
-// A tensor that the program has put elsewhere passes. Returns the buffer that the tensor is in; NULL if it is
-// in none, or lastuse does not know the layout of a ggml of this process.
+// Checks that a tensor is in memory that was not freed, as lastuse_guard_check_graph does: before a program reads it,
+// or writes it (is_written). In an arena, what is read was not overwritten by another context either. A tensor that
+// the program has put elsewhere passes. Returns the buffer that the tensor is in; NULL if it is in none, or lastuse
+// does not know the layout of a ggml of this process.
 struct ggml_backend_buffer *lastuse_guard_check_tensor(const struct ggml_tensor *t,
                                                        bool is_written);
 

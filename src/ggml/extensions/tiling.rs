@@ -82,7 +82,8 @@ fn search(
     request: TilingRequest<'_, '_>,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<TiledGraph, NotFitted<TiledGraph>> {
-    let mut subject = subject_of(given.runtime, &given.reading, request.buffer_type, true);
+    let kernels = request.buffer_type.map_or(Some(TileKernels::Cpu), BufferType::tile_kernels);
+    let mut subject = subject_of(given.runtime, &given.reading, kernels, request.buffer_type);
     subject.known.iter_mut().zip(given.kept(request.retained)?).for_each(|(known, is_given)| known.kept |= is_given);
     let (specs, mut sizes) = ([given.spec()], given.sizes());
     tile(&subject, &specs, given.requests(), &mut sizes, request.limits, progress).map_err(NotFitted::Graph)
@@ -141,21 +142,20 @@ pub unsafe fn rewrite<'g>(
     tensors
 }
 
-/// Returns the facts about a graph that was read with all layouts, and whose tiles are to be in buffers of this type: of the CPU if
-/// it is unknown. Tiles need not have the bits of a whole that cannot be computed.
+/// Returns the facts about a graph that was read with all layouts, and whose tiles are computed by `kernels`, if there are any, in
+/// buffers of this type, if it is known.
 pub fn subject_of(
     runtime: &'static Runtime,
     reading: &ReadGraph<'_>,
+    kernels: Option<TileKernels>,
     buffer_type: Option<BufferType>,
-    has_same_bits: bool,
 ) -> TileableGraph {
     let ReadGraph { graph, tensors, .. } = reading;
-    let kernels = buffer_type.map_or(Some(TileKernels::Cpu), BufferType::tile_kernels);
     let device = buffer_type.filter(|_| kernels != Some(TileKernels::Cpu));
     let unsliced: Vec<bool> = tensors.iter().map(|&tensor| !may_be_sliced(runtime, tensor, device)).collect();
     // Kernels for weights in such memory are not known, nor are bits of their tiles.
     let reads_unsliced = |id: TensorId| graph.sources(id).iter().any(|&it| unsliced[graph.root(it) as usize]);
-    let is_kept = |id: TensorId| kernels.is_none() || (has_same_bits || device.is_none()) && reads_unsliced(id);
+    let is_kept = |id: TensorId| kernels.is_none_or(|kernels| !kernels.copies_results() && reads_unsliced(id));
     let kinds: Vec<TileKind> = tensors.iter().map(|&tensor| kind(runtime, tensor)).collect();
     let known = (0..).zip(tensors).zip(same_memory(runtime, reading)).map(|((id, &tensor), same_memory)| Known {
         same_memory,
@@ -167,7 +167,7 @@ pub fn subject_of(
         graph: Graph::clone(graph),
         detached: detached(graph, &kinds),
         known: known.collect(),
-        kernels: kernels.unwrap_or_default().with_same_bits(has_same_bits),
+        kernels: kernels.unwrap_or_default(),
     }
 }
 

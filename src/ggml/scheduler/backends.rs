@@ -11,7 +11,8 @@ use crate::ggml::live::buffers::{BufferType, DEVICE_CPU};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
 use crate::ggml::live::tensor_mut::TensorMut;
-use crate::graph::{Device, id_of};
+use crate::graph::id_of;
+use crate::graph::tiling::TileKernels;
 use crate::placement::Bytes;
 
 /// The functions of a ggml that tells its schedulers' decisions.
@@ -182,9 +183,9 @@ impl LiveScheduler {
                 types.push(buffer_type);
                 types.len() - 1
             });
-            // BLAS computes in the memory of the CPU.
-            let has_own_kernels = || buffer_type.device() == Device::Cpu && !self.is_cpu(backend);
-            let tiles = buffer_type.tile_kernels().filter(|_| !has_own_kernels());
+            // The CPU computes in host memory of devices too, and BLAS in the memory of the CPU.
+            let of_device = || buffer_type.tile_kernels().filter(|kernels| *kernels != TileKernels::Cpu);
+            let tiles = if self.is_cpu(backend) { Some(TileKernels::Cpu) } else { of_device() };
             Backend { name: self.name(backend), buffer: id_of(buffer), tiles, copies: 0 }
         };
         backends.iter().map(describe).collect()

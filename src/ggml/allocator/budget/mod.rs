@@ -33,6 +33,7 @@ use crate::ggml::read::{ReadGraph, Requested, read};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::retain_at;
 use crate::ggml::version::SIGNATURE;
+use crate::graph::tiling::TileKernels;
 use crate::graph::{BufferIndex, GraphPlan};
 use crate::placement::Bytes;
 use crate::report::sizes::exact;
@@ -187,11 +188,12 @@ impl BudgetPass {
             let Some(Found { known, tensors }) = (unsafe { self.found_for(given, target, by_ggml) }) else { continue };
             before.get_or_insert_with(|| (Before::of(live, &tensors), known.by_ggml.clone()));
             let buffer_type = planner.types.list[target.buffer as usize];
+            let is_known = target.kernels == Some(TileKernels::Cpu);
             let note = |tensor: TensorRef<'_>, given: TensorRef<'_>| {
                 if tensor == given {
                     return;
                 }
-                is_supported &= buffer_type.supports(tensor);
+                is_supported &= is_known || buffer_type.supports(tensor);
                 if let Some(assignment) = assignment.as_deref_mut() {
                     assignment.assign_as(tensor, given);
                 }
@@ -275,15 +277,14 @@ impl BudgetPass {
             let copies = backends().fold(0, |sum: Bytes, backend| sum.saturating_add(backend.copies));
             let left = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.saturating_sub(copies));
             let (budget, training) = (left(self.budgets.of(&names)), left(self.training));
-            let own = planner.types.list[buffer as usize].tile_kernels();
-            let is_tiled =
-                own.is_some() && assignment.is_none_or(|_| backends().any(|backend| backend.tiles.is_some()));
-            if !is_tiled {
+            let own = || planner.types.list[buffer as usize].tile_kernels();
+            let kernels = assignment.map_or_else(own, |_| backends().find_map(|backend| backend.tiles));
+            if kernels.is_none() {
                 // Forward results are computed again by the same kernels.
-                return Target { buffer, copies, budget: None, training: training.or(budget), largest: None };
+                return Target { buffer, kernels, copies, budget: None, training: training.or(budget), largest: None };
             }
             let largest = planner.types.specs[buffer as usize].max_chunk.filter(|_| self.limits_tensors);
-            Target { buffer, copies, budget, training, largest }
+            Target { buffer, kernels, copies, budget, training, largest }
         };
         let buffers = (0..).take(planner.types.list.len());
         buffers.map(target).filter(|it| it.budget.or(it.training).or(it.largest).is_some()).collect()
@@ -327,7 +328,9 @@ impl BudgetPass {
         let largest =
             live.nodes.iter().filter(|node| node.view_source().is_none()).map(|node| buffer_type.alloc_size(*node));
         let is_too_large = target.largest.is_some_and(|most| largest.max().is_some_and(|largest| largest > most));
-        let mut subject = subject_of(planner.runtime, &reading, Some(buffer_type), !is_too_large);
+        // A whole that cannot be computed has no bits to be kept.
+        let kernels = target.kernels.map(|kernels| kernels.with_same_bits(!is_too_large));
+        let mut subject = subject_of(planner.runtime, &reading, kernels, Some(buffer_type));
         if let Some(assignment) = assignment {
             for (known, &tensor) in subject.known.iter_mut().zip(&reading.tensors) {
                 known.kept |= !assignment.may_be_tiled(tensor, target.buffer);

@@ -6,7 +6,7 @@ use crate::ggml::extensions::recompute::work_by_tensor;
 use crate::ggml::read::Requested;
 use crate::ggml::retention::RetainedAt;
 use crate::graph::recompute::{RecomputeEffort, TrainingGraph, recompute};
-use crate::graph::tiling::{TileableGraph, TilingLimits, tile};
+use crate::graph::tiling::{TileKernels, TileableGraph, TilingLimits, tile};
 use crate::graph::{BufferIndex, BufferSpec, Flags, NotChanged, Requests, Sizes, TensorId, Wishes, Workspace, plan};
 use crate::placement::Bytes;
 
@@ -20,6 +20,8 @@ const BISECTIONS: u32 = 8;
 pub struct Target {
     /// The buffer. What others need does not count.
     pub buffer: BufferIndex,
+    /// What computes tiles there; `None` if nothing does.
+    pub kernels: Option<TileKernels>,
     /// What the scheduler's copies between backends take of the budgets.
     pub copies: Bytes,
     /// What any graph may need: large intermediates are computed in tiles to keep it.
