@@ -116,17 +116,53 @@ fn hashes_and_bytes(outcome: &Outcome) -> Vec<(String, f64)> {
 
 /// Graphs of programs that know nothing of lastuse are tiled before their scheduler gets them: the same bits in fewer bytes.
 fn graphs_of_a_scheduler_are_tiled(package: Package, label: &str, backends: u32, words: &[&str]) {
+    let name = format!("tiled_scheduler{label}");
+    let program = support::build(&name, TILED, &support::ggml(package), Linked::SharedGgml);
+    assert_tiled(&program, &program, Some(&preloaded()), backends, words);
+}
+
+/// The source of a program on a scheduler.
+const TILED: &str = "tests/linking/tiled_scheduler.c";
+
+/// The calls of a program on a static ggml arrive at lastuse by the linker's `--wrap`.
+#[test]
+fn graphs_of_a_static_program_are_tiled() {
+    const FUNCTIONS: [&str; 8] =
+        ["new", "free", "reset", "reserve", "alloc_graph", "graph_compute", "graph_compute_async", "set_eval_callback"];
+    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
+    let plain = support::build("tiled_scheduler-static", TILED, &ggml, Linked::Ggml);
+    let wrapped: Vec<String> = FUNCTIONS.iter().map(|name| format!("-Wl,--wrap=ggml_backend_sched_{name}")).collect();
+    let flags: Vec<&str> = wrapped.iter().map(String::as_str).collect();
+    let sources = [TILED, "../packaging/link/schedulers.c"];
+    let linked = Program::build("tiled_scheduler-wrapped", &sources, &ggml, Linked::LastuseArchive(&lastuse), &flags);
+    let linked = support::expect(linked);
+    for backends in [1, 2] {
+        assert_tiled(&plain, &linked, None, backends, &[]);
+    }
+}
+
+/// A program that is linked with the guard, before lastuse and a shared ggml.
+#[test]
+fn graphs_of_a_program_linked_with_the_guard_are_tiled() {
+    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
+    let guard = support::expect(guard_library());
+    let folder = guard.parent().expect("a folder").display().to_string();
+    let flags = ["-Wl,--no-as-needed", &format!("-L{folder}"), &format!("-Wl,-rpath,{folder}"), "-llastuse_guard"];
+    let plain = support::build("tiled_scheduler-unlinked", TILED, &ggml, Linked::SharedGgml);
+    let linked = Program::build("tiled_scheduler-guarded", &[TILED], &ggml, Linked::LastuseShared(&lastuse), &flags);
+    assert_tiled(&plain, &support::expect(linked), None, 2, &[]);
+}
+
+fn assert_tiled(program: &Program, with_lastuse: &Program, libraries: Option<&OsStr>, backends: u32, words: &[&str]) {
     const BUDGET: f64 = 262_144.0;
     const SEEDS: &str = "20";
-    let name = format!("tiled_scheduler{label}");
-    let program = support::build(&name, "tests/linking/tiled_scheduler.c", &support::ggml(package), Linked::SharedGgml);
     let count = backends.to_string();
     let arguments = [&[SEEDS, &count], words].concat();
-    let given = hashes_and_bytes(&support::passes(&program, &arguments));
-    let libraries = preloaded();
+    let given = hashes_and_bytes(&support::passes(program, &arguments));
     let with = |name, value: &str| {
-        let variables = [("LD_PRELOAD", libraries.as_os_str()), (name, OsStr::new(value))];
-        support::expect(program.run_with(&arguments, &variables))
+        let preloaded = libraries.map(|libraries| ("LD_PRELOAD", libraries));
+        let variables: Vec<_> = preloaded.into_iter().chain([(name, OsStr::new(value))]).collect();
+        support::expect(with_lastuse.run_with(&arguments, &variables))
     };
     let whole = hashes_and_bytes(&with("LASTUSE_BUDGET", "off"));
     for (name, value) in [("LASTUSE_BUDGET", "256K"), ("LASTUSE_REORDER", "on")] {
