@@ -12,7 +12,7 @@
 // To see whether it is in use, and what it has done:
 //
 //   if (!lastuse_enabled()) puts(lastuse_last_error());
-//   struct lastuse_stats stats = { sizeof(stats) }; // struct_size; the rest is 0
+//   struct lastuse_stats stats = { .struct_size = sizeof(stats) }; // the rest is 0
 //   lastuse_stats_report(&stats);
 //
 // This header adds functions for these topics, under whose names they are below, each with an example in

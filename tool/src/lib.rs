@@ -55,7 +55,7 @@ use clap::{ArgAction, Parser, Subcommand};
   lastuse plan graphs                                  a table of their bytes
   lastuse offload graphs --device Vulkan0=2GiB         what fits on a GPU
   lastuse reach ./llama-cli                            whether run has an effect
-  sudo lastuse enable --now llama-server               a systemd service
+  sudo $(command -v lastuse) enable --now llama-server   a systemd service
 
 \"lastuse COMMAND --help\" documents a command."
 )]

@@ -66,6 +66,23 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(if is_reached { ExitCode::SUCCESS } else { ExitCode::from(NOT_REACHED) })
 }
 
+/// Returns why lastuse may not reach the ggml of a program, in a sentence; `None` if it does. In the root of another system, it may be
+/// for another machine, and its libraries are not found.
+pub fn unreached(program: &Path, is_this_system: bool) -> Option<String> {
+    let file = program.display();
+    let Some(objects) = Objects::open(program) else {
+        let why = || format!("{file}: {}, so it is not known whether lastuse reaches its ggml", not_elf(program));
+        return is_this_system.then(why);
+    };
+    let why = match find(&objects) {
+        Some((_, Reach::Linked | Reach::Reached)) => return None,
+        Some((object, reach)) => reach.describe(&object),
+        None if is_this_system || objects.files[0].1.is_static_program() => none(&objects),
+        None => return None,
+    };
+    Some(format!("lastuse may have no effect on {file}: {}; \"lastuse reach {file}\" tells more", why.trim_end()))
+}
+
 fn not_elf(file: &Path) -> String {
     match Foreign::of_file(file) {
         Some(foreign) if foreign.is_script() => {

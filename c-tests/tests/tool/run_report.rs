@@ -153,6 +153,20 @@ fn names_that_retain_nothing_are_told() {
 }
 
 #[test]
+fn graphs_of_earlier_runs_are_told() {
+    let folder = target_folder().join("c-tests/run-report-captures");
+    let _ = fs::remove_dir_all(&folder);
+    let captured = |more: &[&str]| {
+        let output = run(&[&["--capture", folder.to_str().expect("UTF-8")], more].concat());
+        stderr(&output).lines().last().unwrap_or_default().to_owned()
+    };
+    let (first, other) = (captured(&[]), captured(&["--rules", "ggml"]));
+    assert!(first.starts_with("capture: 2 graphs in ") && !first.contains("earlier"), "{first}");
+    assert!(other.starts_with("capture: 2 new graphs in "), "{other}");
+    assert!(other.contains(", beside 2 of earlier runs, which \"explain\" and \"draw\" read too"), "{other}");
+}
+
+#[test]
 fn budgets_that_are_not_met_are_told() {
     let of = |option: &str, bytes: &str| {
         let budgets = report(&[option, bytes])["budgets"].clone();

@@ -8,8 +8,8 @@ use std::process::{Command, Output};
 use lastuse_c_tests::{Linked, is_root};
 use lastuse_vendor::Package;
 
-use crate::support::llama_style;
 use crate::support::tool::{assert_fails, command, file, stderr, stdout};
+use crate::support::{self, llama_style};
 
 const UNIT: &str = "[Unit]\nDescription=Ollama Service\nAfter=network-online.target\n\n[Service]\nExecStart=/usr/bin/program serve\n\
                     User=ollama\nRestart=always\nRestartSec=3\nEnvironment=\"PATH=/usr/local/bin:/usr/bin\"\n\n[Install]\n\
@@ -117,6 +117,29 @@ fn a_drop_in_is_shown_written_verified_and_removed() {
     succeeded(&root.lastuse(&["disable", "--yes", "ollama"]));
     assert!(!root.path("etc/systemd/system/ollama.service.d").exists());
     assert_eq!(root.read("etc/systemd/system/ollama.service"), UNIT);
+}
+
+#[test]
+fn programs_that_are_not_reached_are_told() {
+    let root = Root::with_ollama("reached");
+    let warned = |root: &Root| {
+        let shown = root.lastuse(&["enable", "--dry-run", "ollama"]);
+        succeeded(&shown);
+        stderr(&shown).to_owned()
+    };
+    let program = root.path("usr/bin/program").display().to_string();
+    // It may be for another machine.
+    assert_eq!(warned(&root), "");
+    let ggml = support::ggml(Package::LlamaCpp);
+    for (linked, is_reached) in [(Linked::SharedGgml, true), (Linked::Ggml, false)] {
+        let name = format!("service-{is_reached}");
+        let built = support::build(&name, "tests/support/plain_scheduler.c", &ggml, linked);
+        root.add("usr/bin/program", &fs::read(built.path()).expect("it is built"));
+        let warning = warned(&root);
+        let bound = format!("lastuse: warning: ollama.service: lastuse may have no effect on {program}: ");
+        assert_eq!(warning.starts_with(&bound), !is_reached, "{warning}");
+        assert!(is_reached == warning.is_empty(), "{warning}");
+    }
 }
 
 /// Programs on a scheduler are reached through the guard.

@@ -38,7 +38,7 @@ impl fmt::Display for ItemsError {
         write!(
             f,
             "{tensor:?} has {first} bytes in {of_first:?} and {other} in {of_other:?}: give graphs of one program with one \
-             setting"
+             setting; a folder may have those of an earlier run"
         )
     }
 }

@@ -17,6 +17,8 @@ pub struct Captures {
     folder: PathBuf,
     /// The value of LASTUSE_CAPTURE: the folder, or a pattern for the names of its files.
     pub names: PathBuf,
+    /// The graphs that were there before.
+    earlier: u64,
 }
 
 impl Captures {
@@ -41,13 +43,27 @@ impl Captures {
         let made = fs::create_dir_all(folder).and_then(|()| folder.canonicalize());
         let made = made.and_then(|folder| tempfile::tempfile_in(&folder).map(|_| folder)).map_err(failed)?;
         let names = pattern.map_or_else(|| made.clone(), |pattern| made.join(pattern));
-        Ok(Self { folder: made, names })
+        let captures = Self { folder: made, names, earlier: 0 };
+        let earlier = captures.count();
+        Ok(Self { earlier, ..captures })
     }
 
-    /// Returns a line for the report: how many graphs there are now, and where.
+    /// Returns a line for the report: how many graphs were written, and where, and how many were there before.
     pub fn summary(&self) -> String {
-        let count = self.files().map_or(0, |files| files.len() as u64);
-        format!("capture: {} in {}\n", counted(count, "graph"), self.folder.display())
+        let (new, earlier) = (self.count().saturating_sub(self.earlier), self.earlier);
+        let folder = self.folder.display();
+        if earlier == 0 {
+            return format!("capture: {} in {folder}\n", counted(new, "graph"));
+        }
+        format!(
+            "capture: {} in {folder}, beside {earlier} of earlier runs, which \"explain\" and \"draw\" read too: capture to an \
+             empty folder for this run alone\n",
+            counted(new, "new graph")
+        )
+    }
+
+    fn count(&self) -> u64 {
+        self.files().map_or(0, |files| files.len() as u64)
     }
 
     /// Returns the graphs in the folder, including those of earlier runs.

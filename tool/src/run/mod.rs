@@ -76,6 +76,8 @@ pub struct Arguments {
 
     /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them
     ///
+    /// Graphs of earlier runs stay in the folder, and commands read them too: use a new one for each setting.
+    ///
     /// Nodes are captured in the program's order: ggml's Vulkan backend, which runs them in another one, is told to keep it
     /// (GGML_VK_DISABLE_GRAPH_OPTIMIZE=1).
     #[arg(long, value_name = "DIR")]

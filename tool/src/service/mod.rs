@@ -16,14 +16,16 @@ use lastuse::settings::SETTINGS;
 use unit::{Manager, Unit, service_name};
 
 use crate::foreign::unwritable;
-use crate::output::print;
+use crate::output::{print, print_notice};
+use crate::reach::unreached;
 use crate::settings::Settings;
 use crate::usage::Failure;
 
 /// Make a systemd service run with lastuse.
 ///
 /// Shows, then writes, a drop-in for its unit that preloads the library and passes the settings. Programs that the service starts
-/// inherit both if it passes its environment on. "lastuse reach" tells whether a program can be reached by preloading. "lastuse
+/// inherit both if it passes its environment on. Warns if preloading does not reach the program of ExecStart=, as "lastuse
+/// reach" tells. "lastuse
 /// disable" undoes it.
 ///
 /// Caches on the CPU then take memory as they fill: keep MemoryMax= as it is without lastuse, or use --on-demand=off.
@@ -108,6 +110,9 @@ pub fn enable(arguments: &Enable) -> Result<ExitCode, Failure> {
     if earlier.as_deref() == Some(text.as_str()) {
         print(format!("{} is there already\n", unit.drop_in.display()).as_bytes())?;
         return arguments.place.reload(&unit);
+    }
+    if let Some(why) = unit.program.as_deref().and_then(|program| unreached(program, manager.is_this_system())) {
+        print_notice(&format!("warning: {}: {why}", unit.name));
     }
     let what = if earlier.is_some() { "is replaced by" } else { "is new" };
     let lines: String = text.lines().map(|line| format!("    {line}\n")).collect();

@@ -19,6 +19,8 @@ pub struct Unit {
     pub name: String,
     /// The drop-in of lastuse.
     pub drop_in: PathBuf,
+    /// The program that its file starts, in the root, if it names one.
+    pub program: Option<PathBuf>,
 }
 
 /// Folders with units of the system; the first is that of the administrator.
@@ -84,14 +86,16 @@ impl Manager {
         let of_drop_ins = |folder: &PathBuf| folder.join(format!("{name}.d"));
         let drop_in = of_drop_ins(&folders[0]).join(drop_in::NAME);
         let others = folders.iter().flat_map(|folder| configurations(&of_drop_ins(folder)));
-        let others = others.filter(|other| *other != drop_in).chain([self.target(file)]);
+        let file = self.target(file);
+        let program = program(&file).map(|program| self.in_root(&program));
+        let others = others.filter(|other| *other != drop_in).chain([file]);
         if let Some(other) = others.into_iter().find(|file| sets_preload(file)) {
             return Err(format!(
                 "{} sets LD_PRELOAD, which a drop-in would replace: add liblastuse.so to it there, before others",
                 other.display()
             ));
         }
-        Ok(Unit { name, drop_in })
+        Ok(Unit { name, drop_in, program })
     }
 
     /// Returns the file that a link of this root leads to.
@@ -112,6 +116,14 @@ fn configurations(folder: &Path) -> Vec<PathBuf> {
 fn sets_preload(file: &Path) -> bool {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.lines().map(str::trim_start).any(|line| line.starts_with("Environment=") && line.contains("LD_PRELOAD="))
+}
+
+/// Returns the program that a unit starts: the first word of its last ExecStart=, after the signs that change how it is started.
+fn program(file: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(file).ok()?;
+    let command = text.lines().rev().find_map(|line| line.trim().strip_prefix("ExecStart="))?;
+    let word = command.trim_start_matches(['@', '-', ':', '+', '!']).split_whitespace().next()?;
+    Some(PathBuf::from(word.trim_matches('"'))).filter(|program| program.is_absolute())
 }
 
 /// Completes and checks a name, for an argument.

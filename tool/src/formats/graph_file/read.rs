@@ -153,7 +153,8 @@ fn parse<T: DeserializeOwned>(number: usize, text: &str) -> Result<T, Malformed>
         let message = error.to_string();
         // serde_json parses one line, so its own line number is always 1.
         let reason = message.split(" at line ").next().unwrap_or_default();
-        malformed(number, format!("{reason} (column {})", error.column()))
+        let hint = if error.is_eof() { ": the file is cut off; copy or capture it again" } else { "" };
+        malformed(number, format!("{reason} (column {}){hint}", error.column()))
     })
 }
 
