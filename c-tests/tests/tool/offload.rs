@@ -147,10 +147,13 @@ fn budgets_that_are_too_small_are_refused_with_what_is_needed() {
 
 #[test]
 fn text_has_a_bar_for_each_device_and_the_arguments() {
-    let output = place(DENSE, &["--device", "Vulkan0=3G"]);
+    let full = place(DENSE, &["--device", "Vulkan0=3G"]);
+    assert!(stderr(&full).starts_with("lastuse: Vulkan0: nothing is reserved for the context"), "{}", stderr(&full));
+    let output = place(DENSE, &["--device", "Vulkan0=3G,reserve=0"]);
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
     let text = stdout(&output);
-    for part in ["Vulkan0: ", "budget 3.00 GiB (3221225472 bytes)", "  [W", "cpu: ", "no limit", "\nllama.cpp: -ngl "] {
+    let parts = ["Vulkan0: ", "budget 3.00 GiB (3221225472 bytes)", "  [W", "cpu: ", "no limit", "\nllama.cpp: -ngl "];
+    for part in parts.into_iter().chain(["\n(with lastuse and its default rules, "]) {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
 }

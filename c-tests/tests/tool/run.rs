@@ -238,6 +238,13 @@ fn program_without_ggml_is_reported() {
     let output = run(&["run", "--", "true"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(stderr(&output).contains("the program never used a ggml allocator"), "{}", stderr(&output));
+    let failed = run(&["run", "--", "false"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(
+        stderr(&failed).contains("s, before it planned a graph of ggml: see its messages above\n"),
+        "{}",
+        stderr(&failed)
+    );
     let output = run(&["compare", "--runs", "1", "--", "true"]);
     assert_eq!(output.status.code(), Some(FAILED));
     assert!(stderr(&output).contains("the program never used a ggml allocator"), "{}", stderr(&output));

@@ -125,7 +125,8 @@ impl Events {
         if self.any {
             return "the program created a ggml allocator, but planned no graph".to_owned();
         }
-        "the program never used a ggml allocator: it does not use ggml, or one of its libraries links ggml statically, or it \
+        "the program never used a ggml allocator: it ended before it computed anything, as with --help, or it does not use ggml, or \
+         one of its libraries links ggml statically, or it \
          clears its environment; \"lastuse reach FILE\" tells which"
             .to_owned()
     }

@@ -14,6 +14,8 @@ pub struct DeviceArgument {
     pub device: Device,
     /// It computes asynchronously and has events, as devices commonly do.
     pub has_events: bool,
+    /// Whether a part of the budget is for memory outside of buffers, or is said to be none.
+    pub is_reserve_given: bool,
     is_alignment_given: bool,
     is_max_buffer_given: bool,
 }
@@ -38,9 +40,11 @@ impl FromStr for DeviceArgument {
             device.alignment = GPU_ALIGNMENT;
         }
         let (mut is_alignment_given, mut is_max_buffer_given, mut has_events) = (false, false, true);
+        // The host has memory outside of buffers of its program anyway.
+        let mut is_reserve_given = name == HOST;
         for part in parts {
             match part.split_once('=') {
-                Some(("reserve", bytes)) => device.reserve = size_option(bytes)?,
+                Some(("reserve", bytes)) => (device.reserve, is_reserve_given) = (size_option(bytes)?, true),
                 Some(("granularity", bytes)) => device.granularity = size_option(bytes)?,
                 Some(("alignment", bytes)) => {
                     (device.alignment, is_alignment_given) = (size_option(bytes)?, true);
@@ -59,7 +63,7 @@ impl FromStr for DeviceArgument {
             }
         }
         check(&device)?;
-        Ok(Self { device, has_events, is_alignment_given, is_max_buffer_given })
+        Ok(Self { device, has_events, is_reserve_given, is_alignment_given, is_max_buffer_given })
     }
 }
 

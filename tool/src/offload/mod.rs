@@ -23,7 +23,7 @@ use neurons::DividedFfns;
 use serde_json::{Value, json};
 
 use crate::input::{Input, expanded};
-use crate::output::{Output, Progress, by_ending, counted, is_stream, print, print_error};
+use crate::output::{Output, Progress, by_ending, counted, is_stream, print, print_error, print_notice};
 use crate::report::offload_text;
 use crate::usage::Failure;
 
@@ -32,14 +32,15 @@ use crate::usage::Failure;
 /// The graphs are captured from the program ("lastuse run --capture"), with any offload: they have the names and bytes of
 /// weights, caches and intermediates. For each offload that is tried, ggml's scheduler is reproduced and the compute
 /// buffers are planned, so that of each device weights + caches + compute buffer + reserve <= budget, in bytes. Nothing is
-/// allocated.
+/// allocated. The arguments hold for a llama.cpp that runs with lastuse and its default rules, and with the -c, -b, -ub, -np, -fa and
+/// cache types of the captured run: with ggml-alloc, compute buffers are larger.
 ///
 /// Give the graphs with the largest batch and with a single token: the compute buffer is the largest of all graphs, and
 /// the benefit of placing a tensor is the number of its bytes read per run of each graph.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  lastuse offload graphs --device Vulkan0=2GiB         what fits, for llama.cpp
-  lastuse offload graphs --device CUDA0=8GiB,reserve=600MiB   for the driver
+  lastuse offload graphs --device Vulkan0=2GiB,reserve=300MiB   the rest is the
+                                                      driver's
   lastuse offload graphs --device CUDA0=8G --device CUDA1=4G --layers
   lastuse offload graphs --device CUDA0=8G --device cpu=16G   the host, too
   lastuse offload graphs --device CUDA0=8G --model model.gguf   unread ones, too
@@ -169,6 +170,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
     drop(progress);
+    let unreserved = arguments.devices.iter().find(|argument| !argument.is_reserve_given && !arguments.json);
+    if let Some(DeviceArgument { device, .. }) = unreserved {
+        print_notice(&format!(
+            "{}: nothing is reserved for the context and the pools of its driver, often some hundreds of MiB: give less than the \
+             free memory, or such as reserve=600MiB after the budget (reserve=0 if nothing is needed)",
+            device.name
+        ));
+    }
     let (text, code) = match placed {
         Ok(mut placed) => {
             let neurons = ffns.map(|ffns| ffns.fill(&devices, &mut placed)).transpose()?;
@@ -243,6 +252,8 @@ fn formatted(
     );
     if !arguments.is_empty() {
         let _ = writeln!(text, "llama.cpp: {}", quoted(arguments));
+        text += "(with lastuse and its default rules, and with -c, -b, -ub, -np, -fa and cache types as captured; compute buffers \
+                 are larger with ggml-alloc)\n";
     }
     text
 }

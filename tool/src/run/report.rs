@@ -99,6 +99,9 @@ impl Ended<'_> {
         };
         let head = format!("lastuse: {} {end} after {:.2} s", launcher.name(), exit.time.as_secs_f64());
         if events.rows().is_empty() {
+            if events.not_served.is_empty() && !exit.status.success() {
+                return format!("{head}, before it planned a graph of ggml: see its messages above\n");
+            }
             return format!("{head}; {}\n", events.nothing_planned());
         }
         let version = events.ggml.as_ref().map_or_else(String::new, |version| format!("; ggml {version}"));

@@ -25,6 +25,8 @@ pub struct Job {
     /// The peak of resident memory that it may have on lastuse, as a share of that on ggml's own allocator, where less is promised.
     /// The program prints it as `peak_resident=`.
     pub most_resident: Option<f64>,
+    /// Whether ggml's own allocator reserves memory again for a graph of the size that was reserved.
+    pub may_reallocate: bool,
     /// On ggml's own allocator.
     pub without: Launch,
     /// On lastuse.

@@ -105,6 +105,7 @@ impl Programs {
             unit: self.unit,
             threads: Threads::One,
             most_resident: None,
+            may_reallocate: false,
             without: self.launch(way, false),
             with: self.launch(way, true),
         }

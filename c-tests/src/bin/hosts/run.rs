@@ -35,7 +35,7 @@ pub struct Run {
 /// # Errors
 /// When the program fails, has no results, or prints no speed.
 pub fn run(job: &Job, launch: &Launch, folder: &Path) -> Result<Run> {
-    let more: &[_] = if job.host == "llama.cpp" { &[NO_REALLOCATION] } else { &[] };
+    let more: &[_] = if job.host == "llama.cpp" && !job.may_reallocate { &[NO_REALLOCATION] } else { &[] };
     let Ended { outcome, results, counted } = run_to_its_end(job, launch, folder, more)?;
     if outcome.code != Some(0) {
         return Err(outcome.describe());

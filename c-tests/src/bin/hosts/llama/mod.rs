@@ -127,7 +127,8 @@ const IN_TURNS: [(&str, &str, &str); 9] = [
 
 /// Models whose scores of attention, without flash attention and with a long context, are computed in tiles.
 const IN_TILES: [&str; 3] = ["llama", "qwen3moe", "deepseek2"];
-const IN_TILES_WITH: &str = "--flash off --cache unified --cells 8192";
+/// How these run.
+pub const IN_TILES_WITH: &str = "--flash off --cache unified --cells 8192";
 
 /// The bytes that their compute buffer may take: a fourth of what it takes otherwise, at most.
 const BUDGET: u64 = 96 << 20;

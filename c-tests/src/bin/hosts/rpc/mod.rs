@@ -11,11 +11,12 @@ use lastuse_c_tests::{Result, aligned_table};
 use lastuse_vendor::target_folder;
 
 use self::servers::{Servers, free_endpoints};
+use crate::changed::BudgetedJob;
 use crate::compare::first_difference;
 use crate::faults::run_faults;
 use crate::job::{Job, OUTPUT, Way};
 use crate::jobs::Options;
-use crate::llama::{LLAMA, LLAMA_4, LLAMA_OLDER, LlamaHost, LlamaPrograms, MODELS, Model, USES};
+use crate::llama::{IN_TILES_WITH, LLAMA, LLAMA_4, LLAMA_OLDER, LlamaHost, LlamaPrograms, MODELS, Model, USES};
 use crate::run::{Run, run};
 
 /// A llama.cpp whose RPC backend is used.
@@ -60,6 +61,12 @@ const CLIENTS: [Client; 3] = [
         can_shift: false,
     },
 ];
+
+/// Bytes for each device: the graphs that are computed need more, too.
+const BUDGET: u64 = 4 << 20;
+
+/// The most that is left of the compute buffer of a server.
+const LARGEST_PART: f64 = 0.55;
 
 struct Host {
     client: &'static Client,
@@ -108,8 +115,9 @@ pub fn test(options: &Options) -> Result<()> {
     for client in &CLIENTS {
         let host = host(client)?;
         let rows = host.use_models(&mut wrong)?;
+        let in_tiles = host.in_tiles(&mut wrong)?;
         let gone = gone::test(&host, &mut wrong)?;
-        let _ = writeln!(text, "{}\n\n{}\n{gone}", host.heading(), aligned_table(&rows, 3));
+        let _ = writeln!(text, "{}\n\n{}\n{in_tiles}{gone}", host.heading(), aligned_table(&rows, 3));
     }
     let _ = match wrong.len() {
         0 => writeln!(text, "All results are the same, no buffer is larger."),
@@ -163,6 +171,37 @@ impl Host {
         Ok(rows)
     }
 
+    /// Computes the scores of attention in tiles on the servers. Returns a line for each.
+    fn in_tiles(&self, wrong: &mut Vec<String>) -> Result<String> {
+        // Where a budget cannot be met, smaller graphs may need more than the reserved one.
+        let job = Job { may_reallocate: true, ..self.job(&MODELS[0], ("in tiles", IN_TILES_WITH))? };
+        eprintln!("[rpc] {}", job.label());
+        let BudgetedJob { job, .. } = BudgetedJob::of_scheduler(job, BUDGET, &[])?;
+        let served = |with_lastuse: bool| {
+            self.serve(&job, with_lastuse)
+                .map_err(|why| format!("{}, with lastuse: {with_lastuse}: {why}", job.label()))
+        };
+        let (before, after) = (served(false)?, served(true)?);
+        let mut found: Vec<String> = first_difference(&before.run.results, &after.run.results).into_iter().collect();
+        let rows = self.rows(&job, &before, &after);
+        let mut text = String::new();
+        for row in rows.iter().filter(|row| row[2].starts_with("server")) {
+            let [buffer, bytes, now, ratio] = [2, 3, 4, 5].map(|column| &row[column]);
+            let _ = writeln!(
+                text,
+                "With LASTUSE_BUDGET={BUDGET}, no flash attention, {buffer}: {bytes} bytes, {now} ({ratio})"
+            );
+            if ratio.parse().unwrap_or(1.0) > LARGEST_PART {
+                found.push(format!("{buffer} takes {now} bytes of {bytes}"));
+            }
+        }
+        if text.is_empty() {
+            found.push("no buffer of a server was compared".to_owned());
+        }
+        wrong.extend(found.iter().map(|why| format!("{}: {why}", job.label())));
+        Ok(text)
+    }
+
     fn job(&self, model: &Model, (name, arguments): (&str, &str)) -> Result<Job> {
         let file = self.folder.join(model.name).with_extension("gguf");
         self.programs.write_model(model, &file)?;
@@ -171,7 +210,9 @@ impl Host {
         let shift = if self.client.can_shift { "on" } else { "off" };
         all.extend(arguments.split(' ').chain(["--shift", shift, "--rpc", &endpoints]).map(str::to_owned));
         let job = self.programs.sessions.job(Way::Preloaded, [&format!("{}: {}", model.name, model.kind), name], all);
-        Ok(Job { version: format!("{}, two servers", job.version), ..job })
+        // Its graphs for one token take other buffers on two servers, which was not reserved for.
+        let may_reallocate = model.name == "lfm2";
+        Ok(Job { version: format!("{}, two servers", job.version), may_reallocate, ..job })
     }
 
     /// Runs the jobs of the first model with buffers of the host and of both servers refused.
