@@ -33,7 +33,7 @@ static const char usage[] =
     "  --experts N    experts in each layer         (default 0: one FFN without a router)\n"
     "  --used N       experts that a token uses     (default 2)\n"
     "  --seed N       seed of the weights           (default 1)\n"
-    "  --type f16|q4_0-zeros                        (default f16)\n"
+    "  --type f32|f16|q4_0-zeros                    (default f16)\n"
     "  --help         this text\n";
 
 static bool shape_is_valid(const struct model_shape * shape) {
@@ -174,8 +174,10 @@ int main(int argc, char ** argv) {
     }
     if (strcmp(type, "q4_0-zeros") == 0) {
         matrix_type = GGML_TYPE_Q4_0;
+    } else if (strcmp(type, "f32") == 0) {
+        matrix_type = GGML_TYPE_F32;
     } else if (strcmp(type, "f16") != 0) {
-        fprintf(stderr, PROGRAM ": --type needs 'f16' or 'q4_0-zeros', not '%s'\n", type);
+        fprintf(stderr, PROGRAM ": --type needs 'f32', 'f16' or 'q4_0-zeros', not '%s'\n", type);
         return EXIT_USAGE;
     }
 

@@ -93,9 +93,16 @@ static void computes_with_room(struct case_args args, bool has_room) {
         ggml_backend_sched_reset(sched);
         int nodes = ggml_graph_n_nodes(g.graph);
         assign(sched, g.graph);
+        for (int i = 0; i < g.n_results; i++) {
+            ggml_format_name(g.results[i], "result %d", i);
+        }
         CHECK(lastuse_sched_prepare(sched, g.graph, room, true, false), "%s", lastuse_last_error());
         CHECK(listed(g.graph) <= room, "seed %lld: %zu nodes and leafs in room for %zu", seed, listed(g.graph), room);
         tiled += ggml_graph_n_nodes(g.graph) > nodes ? 1 : 0;
+        // Programs find results by their names.
+        for (int i = 0; i < g.n_results; i++) {
+            CHECK(ggml_graph_get_tensor(g.graph, g.results[i]->name) == g.results[i], "seed %lld: no %s", seed, g.results[i]->name);
+        }
         compute(sched, &g);
         for (int i = 0; i < truth.n_results; i++) {
             CHECK(memcmp(values[i], g.results[i]->data, ggml_nbytes(g.results[i])) == 0, "seed %lld: %s has other bytes", seed,

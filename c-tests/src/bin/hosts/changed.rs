@@ -40,6 +40,8 @@ fn add_to_report(folder: &Path, text: &str) -> Result<()> {
 pub struct BudgetedJob {
     /// The job; `with` has the variable.
     pub job: Job,
+    /// The variable.
+    pub variable: &'static str,
     /// The budget, in bytes.
     pub budget: u64,
     /// The buffer types to compare: names, and the numbers of their allocators.
@@ -51,10 +53,27 @@ impl BudgetedJob {
     ///
     /// # Errors
     /// The guard cannot be built.
-    pub fn of_scheduler(mut job: Job, budget: u64, allocators: &'static [(&'static str, u32)]) -> Result<Self> {
+    pub fn of_scheduler(job: Job, budget: u64, allocators: &'static [(&'static str, u32)]) -> Result<Self> {
+        Self::with_variable("LASTUSE_BUDGET", job, budget, allocators)
+    }
+
+    /// Gives the training graphs of a job a budget.
+    ///
+    /// # Errors
+    /// The guard cannot be built.
+    pub fn of_training(job: Job, budget: u64, allocators: &'static [(&'static str, u32)]) -> Result<Self> {
+        Self::with_variable("LASTUSE_RECOMPUTE", job, budget, allocators)
+    }
+
+    fn with_variable(
+        variable: &'static str,
+        mut job: Job,
+        budget: u64,
+        allocators: &'static [(&'static str, u32)],
+    ) -> Result<Self> {
         job.with.preload(&guard_library()?);
-        job.with.variables.push(("LASTUSE_BUDGET", budget.to_string().into()));
-        Ok(Self { job, budget, allocators })
+        job.with.variables.push((variable, budget.to_string().into()));
+        Ok(Self { job, variable, budget, allocators })
     }
 
     /// Runs the job on ggml-alloc, and with the budget. Checks that results are the same, that the buffers keep the
@@ -68,7 +87,7 @@ impl BudgetedJob {
         let (without, with) = (without.map_err(wrong)?, with.map_err(wrong)?);
         check_same(&without, &with).map_err(wrong)?;
         let mut lines =
-            vec![format!("With LASTUSE_BUDGET={}, {}: the results are the same.", self.budget, self.job.label())];
+            vec![format!("With {}={}, {}: the results are the same.", self.variable, self.budget, self.job.label())];
         for &(name, allocator) in self.allocators {
             let (before, after) = (bytes(&without, allocator), bytes(&with, allocator));
             if after > self.budget || before <= self.budget {

@@ -149,7 +149,12 @@ fn budgeted(programs: &Programs, folder: &Path, way: Way) -> BudgetedJob {
     let words = [&*model, "--out", OUTPUT, "--threads", "1", "--sizes", "512x512"];
     let mut job = programs.job(way, ["SD1 UNet and VAE", "512x512, in tiles"], words.map(str::to_owned).to_vec());
     job.with.variables.push(("LASTUSE_BUDGET", BUDGET.to_string().into()));
-    BudgetedJob { job, budget: BUDGET, allocators: &[("UNet", UNET), ("VAE decoder", UNET + 1)] }
+    BudgetedJob {
+        job,
+        variable: "LASTUSE_BUDGET",
+        budget: BUDGET,
+        allocators: &[("UNet", UNET), ("VAE decoder", UNET + 1)],
+    }
 }
 
 /// Returns a job whose UNet runs in the order of lastuse.

@@ -125,6 +125,9 @@ const IN_TURNS: [(&str, &str, &str); 9] = [
     ),
 ];
 
+/// The bytes of the compute buffer of a training: half of what it takes otherwise.
+const FOR_TRAINING: u64 = 3 << 20;
+
 /// Models whose scores of attention, without flash attention and with a long context, are computed in tiles.
 const IN_TILES: [&str; 3] = ["llama", "qwen3moe", "deepseek2"];
 /// How these run.
@@ -189,7 +192,10 @@ impl LlamaHost {
         if self.has_projectors() {
             programs.write_projector(&projector(&folder))?;
         }
-        let tiled = in_tiles(&programs, &folder)?;
+        let mut tiled = in_tiles(&programs, &folder)?;
+        if let Some(trained) = programs.finetune(&folder.join("trained.gguf"))? {
+            tiled.push(BudgetedJob::of_training(trained, FOR_TRAINING, &[("compute buffer", 2)])?);
+        }
         let turns = in_turns(self, &programs, &folder);
         run_all(self.name, &folder, &jobs, (&turns, &tiled), options)
     }

@@ -6,6 +6,7 @@ use lastuse_c_tests::{Program, Result, folder};
 
 use super::LlamaHost;
 use super::models::Model;
+use crate::job::{Job, OUTPUT, Way};
 use crate::programs::{Driver, Programs};
 
 /// The libraries of a static build, in the order of the linker.
@@ -20,6 +21,8 @@ pub struct LlamaPrograms {
     pub sessions: Programs,
     /// `llama_cpp/rpc_server.c`
     pub rpc_server: Program,
+    /// `llama_cpp/finetune.c`, where its llama.cpp has the functions that it calls.
+    finetune: Option<[Program; 2]>,
     writer: Program,
     projector_writer: Program,
 }
@@ -52,7 +55,13 @@ impl LlamaPrograms {
             shared: &shared,
             archives: archives.iter().map(|archive| host.folder().join("static/build").join(archive)).collect(),
         };
+        let finetune = || {
+            let sources = ["finetune", "write_gguf"];
+            let [program, writer] = sources.map(|name| driver.build_shared(name, &format!("llama_cpp/{name}.c")));
+            Ok::<_, String>([program?, writer?])
+        };
         Ok(Self {
+            finetune: if host.has_projectors() { Some(finetune()?) } else { None },
             sessions: driver.build()?,
             rpc_server: driver.build_shared("rpc-server", "llama_cpp/rpc_server.c")?,
             writer: driver.build_shared("writer", "captures/llama_cpp.c")?,
@@ -70,6 +79,25 @@ impl LlamaPrograms {
         let options = ["--what", "random", "--layers", model.layers, "--vocab", "1024", "--seed", "1"];
         let arguments: Vec<&str> = [&*file, "--model", &description].into_iter().chain(options).collect();
         self.run(&self.writer, &arguments).map_err(|error| format!("{}: {error}", model.name))
+    }
+
+    /// Returns a job that trains a model, which is written to `file`, if that is tested with this llama.cpp.
+    ///
+    /// # Errors
+    /// The error of the program that writes the model.
+    pub fn finetune(&self, file: &Path) -> Result<Option<Job>> {
+        let Some([program, writer]) = &self.finetune else { return Ok(None) };
+        let file = file.to_string_lossy();
+        let shape = "--type f32 --layers 4 --width 128 --heads 4 --kv-heads 2 --ffn 256 --vocab 256 --context 256";
+        let arguments: Vec<&str> = std::iter::once(&*file).chain(shape.split(' ')).collect();
+        self.run(writer, &arguments)?;
+        let arguments = [&*file, "--output", OUTPUT].map(str::to_owned).to_vec();
+        let mut job = self.sessions.job(Way::Preloaded, ["llama: dense, F32", "trained"], arguments);
+        for launch in [&mut job.without, &mut job.with] {
+            launch.program = program.path().to_owned();
+        }
+        // A training reserves nothing.
+        Ok(Some(Job { may_reallocate: true, ..job }))
     }
 
     /// Writes a projector of images for models of 512 numbers a token, with random weights.
