@@ -102,6 +102,12 @@ fn message(mut error: Error) -> String {
             "invalid value '{value}' for '{option}': not a whole number, or too large\n\nFor more information, try '--help'.\n"
         );
     }
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        && word.contains('/')
+    {
+        return format!("{word:?} is not a command of lastuse; to run that program: lastuse run {word} ...\n");
+    }
     let styled = error.render().ansi().to_string();
     // With what ends its style.
     let (_, rest) = styled.split_once("error:").unwrap_or(("", &styled));

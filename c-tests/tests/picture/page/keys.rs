@@ -15,7 +15,14 @@ fn keys_work_before_anything_has_the_focus() {
         expect(browser.press("Enter"));
         assert_eq!(json!(text_of(browser, "#details h2")), name);
         expect(browser.press("Escape"));
+        assert_eq!(
+            (value(browser, "document.getElementById('tooltip').hidden"), value(browser, "state.pointed")),
+            (json!(true), json!(-1))
+        );
+        expect(browser.press("n"));
+        assert_eq!(value(browser, "document.getElementById('tooltip').hidden"), false);
         expect(browser.press("0"));
+        assert_eq!(value(browser, "document.getElementById('tooltip').hidden"), true);
         expect(browser.press("+"));
         let [from, to] = seen_steps(browser);
         expect(browser.press("ArrowRight"));

@@ -5,8 +5,13 @@ use crate::support::tool;
 
 /// `run` and `compare` have the exit code of a program, and 125 for whatever goes wrong before one runs; all others have 2 for a
 /// wrong command line and 1 for wrong files.
-const CASES: [(i32, &str, &str); 103] = [
+const CASES: [(i32, &str, &str); 104] = [
     (2, "nosuch", "unrecognized subcommand 'nosuch'"),
+    (
+        2,
+        "./llama-cli -m x",
+        "\"./llama-cli\" is not a command of lastuse; to run that program: lastuse run ./llama-cli",
+    ),
     (2, "-v", "unexpected argument '-v'"),
     (2, "--verbose", "unexpected argument '--verbose'"),
     (2, "pla GRAPH", "unrecognized subcommand 'pla'"),

@@ -124,6 +124,8 @@ function onKey(event) {
   const action = actionOf(event);
   if (!action) return;
   event.preventDefault();
+  // What a tooltip is about moves; those that open one open it anew.
+  element("tooltip").hidden = true;
   action();
 }
 
@@ -136,12 +138,14 @@ function actionOf({ key, shiftKey, target }) {
   return Object.hasOwn(KEYS, key) ? KEYS[key] : null;
 }
 
-// Clears selection, search and filter; inside a field, first returns the focus to the page.
+// Clears selection, tooltip, search and filter; inside a field, first returns the focus to the page.
 function leave(target) {
   if (target.matches("input, select")) target.blur();
   unpin();
   clearSearch();
   setFilter([]);
+  [state.pointed, state.step] = [-1, -1];
+  element("tooltip").hidden = true;
   choose(-1);
 }
 
