@@ -173,6 +173,7 @@ pub mod tests {
             unit: "tokens",
             threads: Threads::One,
             most_resident: None,
+            may_reallocate: false,
             without: launch(without),
             with: launch(with),
         }

@@ -95,6 +95,7 @@ mod tests {
             unit: "tokens",
             threads: Threads::One,
             most_resident: None,
+            may_reallocate: false,
             without: launch.clone(),
             with: launch,
         }
