@@ -124,6 +124,89 @@ LASTUSE_CASE(schedulers_without_room_compute_the_same) {
     computes_with_room(args, false);
 }
 
+#define MOST (192 * 1024)
+
+// The graph on the first backend, with its inputs: no copy is too large.
+static void assign_to_first(ggml_backend_sched_t sched, const struct large_graph * g) {
+    for (int i = 0; i < g->n_leafs; i++) {
+        ggml_backend_sched_set_tensor_backend(sched, g->leafs[i], separate.backends[0]);
+    }
+    for (int i = 0; i < ggml_graph_n_nodes(g->graph); i++) {
+        ggml_backend_sched_set_tensor_backend(sched, ggml_graph_node(g->graph, i), separate.backends[0]);
+    }
+}
+
+// A scheduler whose buffers have at most MOST bytes each.
+static ggml_backend_sched_t limited_scheduler(void) {
+    separate_backends_init(&separate, 1);
+    for (int i = 0; i < BACKENDS; i++) {
+        separate.dummies[i].max_size  = MOST;
+        separate.dummies[i].is_strict = true;
+    }
+    size_t room = lastuse_sched_room(LARGE_GRAPH_NODES);
+    return ggml_backend_sched_new(separate.backends, separate.types, BACKENDS, room, false, true);
+}
+
+static bool has_larger_tensor(struct ggml_cgraph * graph) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        struct ggml_tensor * t = ggml_graph_node(graph, i);
+        if (t->view_src == NULL && ggml_nbytes(t) > MOST) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool allocates_unprepared(uint64_t seed) {
+    struct large_graph   g     = large_graph_new(seed);
+    ggml_backend_sched_t sched = limited_scheduler();
+    assign_to_first(sched, &g);
+    bool done = ggml_backend_sched_alloc_graph(sched, g.graph);
+    end(sched);
+    large_graph_free(g);
+    return done;
+}
+
+// What is too large for a buffer is computed in tiles, whatever the budget.
+LASTUSE_CASE(tensors_fit_buffers_that_refuse_more) {
+    int more = 0;
+    FOR_SEEDS(seed, seeds_from(args, 40)) {
+        if (allocates_unprepared((uint64_t) seed)) {
+            continue;
+        }
+        struct large_graph   truth = large_graph_new((uint64_t) seed);
+        ggml_backend_sched_t whole = scheduler_for(LARGE_GRAPH_NODES);
+        compute(whole, &truth);
+        uint8_t * values[LARGE_GRAPH_RESULTS];
+        for (int i = 0; i < truth.n_results; i++) {
+            values[i] = malloc(ggml_nbytes(truth.results[i]));
+            memcpy(values[i], truth.results[i]->data, ggml_nbytes(truth.results[i]));
+        }
+        end(whole);
+        struct large_graph   g     = large_graph_new((uint64_t) seed);
+        ggml_backend_sched_t sched = limited_scheduler();
+        assign_to_first(sched, &g);
+        CHECK(lastuse_sched_prepare(sched, g.graph, lastuse_sched_room(LARGE_GRAPH_NODES), true, false), "%s", lastuse_last_error());
+        bool fits = !has_larger_tensor(g.graph);
+        if (fits && ggml_backend_sched_alloc_graph(sched, g.graph)) {
+            large_graph_set(&g);
+            CHECK(ggml_backend_sched_graph_compute(sched, g.graph) == GGML_STATUS_SUCCESS, "not computed");
+            for (int i = 0; i < truth.n_results; i++) {
+                CHECK(memcmp(values[i], g.results[i]->data, ggml_nbytes(g.results[i])) == 0, "seed %lld: %s has other bytes", seed,
+                      g.results[i]->name);
+            }
+            more++;
+        }
+        for (int i = 0; i < truth.n_results; i++) {
+            free(values[i]);
+        }
+        end(sched);
+        large_graph_free(truth);
+        large_graph_free(g);
+    }
+    CHECK(more > 3, "%d graphs that do not fit as they are", more);
+}
+
 // A scheduler that a thread frees at its very end, as llama.cpp does with a context of the thread.
 
 static void free_at_the_end(void * sched) {

@@ -44,6 +44,11 @@ impl Passes {
         self.budgeted.limits_tensors = limits;
     }
 
+    /// Keeps tensors to what buffer types allocate at once where they refuse more, before an allocation fails.
+    pub fn try_buffers(&mut self) {
+        self.budgeted.tries_buffers = true;
+    }
+
     /// Returns `true` if tensors are kept to what buffer types allocate at once.
     pub fn limits_tensors(&self) -> bool {
         self.budgeted.limits_tensors

@@ -212,7 +212,9 @@ impl Scheduler {
         let live = unsafe { LiveScheduler::new(runtime, scheduler) };
         let types: Vec<_> = live.backends().into_iter().map(|(_, buffer_type)| buffer_type).collect();
         let planner = Planner::new(runtime, &types, &settings);
-        let passes = Passes::new(&settings, are_compared);
+        let mut passes = Passes::new(&settings, are_compared);
+        // The allocator of a scheduler cannot change a graph any more.
+        passes.iter_mut().for_each(|passes| passes.try_buffers());
         let has_several = types.len() > 1 && passes.is_some();
         if has_several && settings.reorder == Switch::On {
             runtime.log_warning(&format!(

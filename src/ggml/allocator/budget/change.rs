@@ -71,6 +71,20 @@ impl Change {
         (count > 0).then(|| format!("{count} {what}"))
     }
 
+    /// Returns the bytes of the largest tensor of the new graph that owns its memory; `sizes` are those of the given one.
+    pub fn largest(&self, buffer: BufferIndex, sizes: &mut dyn Sizes) -> Bytes {
+        let graph = match self {
+            Self::Tiles(found) => &found.draft.graph,
+            Self::Again(found) => &found.edited.graph,
+        };
+        let owners = graph.nodes().iter().filter(|node| graph.tensor(**node).is_owned());
+        let size = |&node: &TensorId| match self {
+            Self::Tiles(found) => found.draft.alloc_size(sizes, node, buffer),
+            Self::Again(found) => sizes.alloc_size(found.edited.origins[node as usize], buffer),
+        };
+        owners.map(size).max().unwrap_or(0)
+    }
+
     /// Plans the new graph; `sizes` are those of the given one, whose leafs are requested in `leafs`.
     ///
     /// # Errors

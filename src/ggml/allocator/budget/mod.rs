@@ -8,12 +8,14 @@
 //! - [`additions`]: added tensors, their memory and their graphs
 //! - [`assignment`]: the backends of a scheduler
 //! - [`change`]: what a graph becomes
+//! - [`messages`]: what is logged and reported
 //! - [`search`]: the search for a graph that fits, and its results
 //! - [`undo`]: what graphs were before
 
 mod additions;
 mod assignment;
 mod change;
+mod messages;
 mod search;
 mod undo;
 
@@ -23,33 +25,25 @@ use crate::ggml::bindings::ggml_cgraph;
 use crate::ggml::extensions::pass::context_bytes;
 use crate::ggml::extensions::tiling::subject_of;
 use crate::ggml::live::buffers::BufferType;
-use crate::ggml::live::lock::Lock;
-use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::live::visited::Visited;
-use crate::ggml::observe::events::Events;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::{ReadGraph, Requested, read};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::retain_at;
-use crate::ggml::version::SIGNATURE;
 use crate::graph::tiling::TileKernels;
 use crate::graph::{BufferIndex, GraphPlan};
 use crate::placement::Bytes;
-use crate::report::sizes::exact;
-use crate::settings::{Budgets, Level, Settings};
+use crate::settings::{Budgets, Settings};
 
 use super::cache::{Cache, Served};
 use super::planner::Planner;
 use additions::{AddedRanges, Listed, add_tensors, complete_lists, follow_cleared_memory, listed};
 pub use assignment::{Assignment, Backend};
-use change::Change;
+use messages::{LISTED_BY_HAND, SHARED, log_change, log_once, log_unsupported};
 use search::{KnownChange, Subject, Target};
 use undo::{Before, before_change, has_changed_graphs, undo_own, undo_shared};
 pub use undo::{backends_of, undo_reserved};
-
-/// Maximum number of logged messages on budgets that cannot be met.
-const MOST_LOGGED: usize = 64;
 
 /// How an allocator keeps its budgets.
 #[derive(Debug)]
@@ -60,6 +54,10 @@ pub struct BudgetPass {
     training: Option<Bytes>,
     /// Whether tensors are kept to what buffer types allocate at once.
     pub limits_tensors: bool,
+    /// Whether tensors are kept to that where a type refuses more, which is tried.
+    pub tries_buffers: bool,
+    /// The types that were tried, and whether they refuse.
+    tried: Vec<(BufferType, bool)>,
     /// The most nodes of a changed graph, if it has room for more.
     most_nodes: usize,
     known: Cache<KnownChange>,
@@ -95,6 +93,8 @@ impl BudgetPass {
             budgets: settings.budget.clone(),
             training: settings.recompute,
             limits_tensors: false,
+            tries_buffers: false,
+            tried: Vec::new(),
             most_nodes: usize::MAX,
             known: Cache::new(),
             has_logged_lists: false,
@@ -104,7 +104,7 @@ impl BudgetPass {
 
     /// Returns `true` if there is a budget.
     pub fn is_asked(&self) -> bool {
-        !self.budgets.is_none() || self.training.is_some() || self.limits_tensors
+        !self.budgets.is_none() || self.training.is_some() || self.limits_tensors || self.tries_buffers
     }
 
     /// Changes graphs to ones of at most this many nodes.
@@ -207,10 +207,7 @@ impl BudgetPass {
             }
             if !is_supported {
                 self.known.current_mut().iter_mut().for_each(|known| known.is_refused = true);
-                runtime.log_warning(&format!(
-                    "{SIGNATURE}LASTUSE_BUDGET: {} does not support the operations of a tile, so graphs stay whole\n",
-                    buffer_type.name()
-                ));
+                log_unsupported(buffer_type);
                 break;
             }
         }
@@ -283,7 +280,8 @@ impl BudgetPass {
                 // Forward results are computed again by the same kernels.
                 return Target { buffer, kernels, copies, budget: None, training: training.or(budget), largest: None };
             }
-            let largest = planner.types.specs[buffer as usize].max_chunk.filter(|_| self.limits_tensors);
+            let largest = planner.types.specs[buffer as usize].max_chunk;
+            let largest = largest.filter(|_| self.limits_tensors || self.tries_buffers);
             Target { buffer, kernels, copies, budget, training, largest }
         };
         let buffers = (0..).take(planner.types.list.len());
@@ -325,9 +323,12 @@ impl BudgetPass {
         let mut reading = read(planner.runtime, &planner.types.list, live, &requested);
         retain_at(&retained, &mut reading.graph);
         let buffer_type = planner.types.list[target.buffer as usize];
-        let largest =
-            live.nodes.iter().filter(|node| node.view_source().is_none()).map(|node| buffer_type.alloc_size(*node));
-        let is_too_large = target.largest.is_some_and(|most| largest.max().is_some_and(|largest| largest > most));
+        let is_own =
+            |node: TensorRef<'_>| assignment.is_none_or(|assignment| !assignment.is_elsewhere(node, target.buffer));
+        let owners = live.nodes.iter().copied().filter(|&node| node.view_source().is_none() && is_own(node));
+        let largest = owners.map(|node| buffer_type.alloc_size(node)).max().zip(target.largest);
+        let is_too_large = largest.is_some_and(|(largest, most)| largest > most && self.refuses(buffer_type, largest));
+        let sought = Target { largest: target.largest.filter(|_| is_too_large), ..target };
         // A whole that cannot be computed has no bits to be kept.
         let kernels = target.kernels.map(|kernels| kernels.with_same_bits(!is_too_large));
         let mut subject = subject_of(planner.runtime, &reading, kernels, Some(buffer_type));
@@ -345,12 +346,12 @@ impl BudgetPass {
         if self.known.select(is_equal).is_none() {
             // Graphs that cannot be planned are refused when they are planned.
             let found = planner.search(&reading, &requested, |buffers, requests, sizes| {
-                Subject { graph: &subject, buffers, requests, capacity }.search(target, sizes)
+                Subject { graph: &subject, buffers, requests, capacity }.search(sought, sizes)
             });
             let found = found.ok()?;
             let by_ggml = by_ggml.filter(|_| found.is_changed());
             let by_ggml = by_ggml.and_then(|by_ggml| by_ggml(planner, live, &reading));
-            log_change(buffer_type, &found, target, capacity);
+            log_change(buffer_type, &found, sought, capacity);
             let unchanged = Served::default();
             self.known.add(KnownChange {
                 subject,
@@ -373,24 +374,24 @@ impl BudgetPass {
     }
 }
 
+impl BudgetPass {
+    /// Returns `true` if a buffer of this size, which is more than the type allocates at once, is refused.
+    fn refuses(&mut self, buffer_type: BufferType, size: Bytes) -> bool {
+        if self.limits_tensors {
+            return true;
+        }
+        let known = self.tried.iter().find(|(tried, _)| *tried == buffer_type).map(|(_, refuses)| *refuses);
+        known.unwrap_or_else(|| {
+            let refuses = buffer_type.allocate(size).is_none();
+            self.tried.push((buffer_type, refuses));
+            refuses
+        })
+    }
+}
+
 /// Returns `true` if tensors were added to the graph.
 pub fn is_changed(graph: GraphRef<'_>) -> bool {
     listed(graph, &AddedRanges::now()) != Listed::None
-}
-
-/// Why graphs of nodes that the program lists itself stay as they are: ggml could not add nodes to them without listing unvisited
-/// ones again.
-const LISTED_BY_HAND: &str = "graphs that are not built by ggml_build_forward_expand";
-
-/// Why graphs that share tensors stay as they are: each would change what the others compute.
-const SHARED: &str =
-    "graphs that share large tensors, or whose large tensors are retained or dedicated after they were reserved,";
-
-/// Logs, once for each allocator, which graphs stay as they are.
-fn log_once(runtime: &Runtime, has_logged: &mut bool, which: &str) {
-    if !std::mem::replace(has_logged, true) {
-        runtime.log_warning(&format!("{SIGNATURE}LASTUSE_BUDGET: {which} stay whole, whatever they need\n"));
-    }
 }
 
 /// Restores a graph to its state before it, or another graph that shares its tensors, was tiled, if the tiling graph
@@ -408,37 +409,4 @@ unsafe fn undo(planner: &mut Planner, graph: NonNull<ggml_cgraph>, ranges: &Adde
         // SAFETY: live, as the caller guarantees.
         unsafe { undo_shared(graph, ranges) };
     }
-}
-
-/// Logs the result of a search; a budget that is not met is logged once for each number of bytes.
-fn log_change(buffer_type: BufferType, found: &Change, target: Target, capacity: usize) {
-    static LOGGED: Lock<Vec<Bytes>> = Lock::new(Vec::new());
-    let variable = match found {
-        Change::Tiles(_) => "LASTUSE_BUDGET",
-        Change::Again(_) => "LASTUSE_RECOMPUTE",
-    };
-    let (runtime, before, after) = (buffer_type.runtime(), found.before(), found.after());
-    if let Some(budget) = target.bytes(found) {
-        let with_copies = [budget, before, after].map(|bytes| bytes.saturating_add(target.copies));
-        Events::write_budget(variable, &buffer_type.name(), with_copies);
-    }
-    if let Some(what) = found.text() {
-        runtime
-            .log(Level::Info, || format!("{SIGNATURE}{variable}: {what}: {} become {}\n", exact(before), exact(after)));
-    }
-    let Some(budget) = target.bytes(found).filter(|budget| after > *budget) else { return };
-    let mut logged = LOGGED.lock();
-    if logged.contains(&after) || logged.len() == MOST_LOGGED {
-        return;
-    }
-    logged.push(after);
-    drop(logged);
-    let copies = match target.copies {
-        0 => String::new(),
-        copies => format!(", beside {copies} bytes of copies between backends,"),
-    };
-    runtime.log_warning(&format!(
-        "{SIGNATURE}{variable}: no graph was found that fits {budget} bytes{copies} and has room in the {capacity} nodes \
-         of the program's graph: {after} bytes are the least that were found, and are used\n"
-    ));
 }

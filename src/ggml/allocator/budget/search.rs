@@ -70,14 +70,15 @@ impl Subject<'_> {
             return Ok(found);
         }
         let budget = target.budget.unwrap_or(Bytes::MAX);
+        let tiled = self.tiled(budget, sizes)?;
+        let has_small_tensors = target.largest.is_none_or(|largest| tiled.largest(target.buffer, sizes) <= largest);
+        if tiled.after() <= budget && has_small_tensors {
+            return Ok(tiled);
+        }
         if let Some(largest) = target.largest
             && let Some(found) = self.with_small_tensors(largest, sizes)?
         {
             return Ok(found);
-        }
-        let tiled = self.tiled(budget, sizes)?;
-        if tiled.after() <= budget {
-            return Ok(tiled);
         }
         let again = self.recomputed(budget, sizes)?;
         Ok(again.filter(|again| again.after() < tiled.after()).unwrap_or(tiled))
