@@ -16,6 +16,7 @@ struct model_shape {
     long long context;
     long long experts;
     long long used;
+    long long tied;
     long long seed;
 };
 
@@ -32,6 +33,7 @@ static const char usage[] =
     "  --context N    training context length       (default 2048)\n"
     "  --experts N    experts in each layer         (default 0: one FFN without a router)\n"
     "  --used N       experts that a token uses     (default 2)\n"
+    "  --tied 0|1     the token embedding is the output head too (default 0)\n"
     "  --seed N       seed of the weights           (default 1)\n"
     "  --type f32|f16|q4_0-zeros                    (default f16)\n"
     "  --help         this text\n";
@@ -135,7 +137,9 @@ static bool add_tensors(struct gguf_context * gguf, const struct model_shape * s
     }
     add_matrix(gguf, ctx, "token_embd.weight", shape->width, shape->vocab);
     add_vector(gguf, ctx, "output_norm.weight", shape->width);
-    add_matrix(gguf, ctx, "output.weight", shape->width, shape->vocab);
+    if (!shape->tied) {
+        add_matrix(gguf, ctx, "output.weight", shape->width, shape->vocab);
+    }
     for (int layer = 0; layer < shape->layers; layer++) {
         add_layer(gguf, ctx, shape, layer);
     }
@@ -159,6 +163,7 @@ int main(int argc, char ** argv) {
         { "--context",  &shape.context,  1, 1 << 20,   NULL },
         { "--experts",  &shape.experts,  0, 1024,      NULL },
         { "--used",     &shape.used,     1, 1024,      NULL },
+        { "--tied",     &shape.tied,     0, 1,         NULL },
         { "--seed",     &shape.seed,     0, INT64_MAX, NULL },
         { "--type",     NULL,            0, 0,         &type },
     };

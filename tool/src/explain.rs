@@ -10,7 +10,7 @@ use lastuse::placement::Bytes;
 use lastuse::report::explain::{DEFAULT_TOP, DEFAULT_TRIALS, Explanation, PlannedGraph, explain, explanation_text};
 
 use crate::input::{Input, expanded};
-use crate::output::{Progress, print, print_error};
+use crate::output::{Progress, counted, print, print_error};
 use crate::planning::{self, check, find_buffer};
 use crate::report::{explanation_json, explanation_summary, planned_bytes};
 use crate::usage::Failure;
@@ -110,10 +110,10 @@ fn summed_up(
     explained.sort_by_key(|(_, explanation)| Reverse(planned_bytes(explanation)));
     let gap = if number > 0 { "\n" } else { "" };
     let Some((file, largest)) = explained.first() else { return Ok(String::new()) };
-    let count = explained.len();
+    let graphs = counted(explained.len() as u64, "graph");
     let table = explanation_summary(&explained);
     let text = formatted(file, largest, arguments, true, 1)?;
-    Ok(format!("{gap}{count} graphs, the largest first; it is explained below, and all with --all\n\n{table}{text}"))
+    Ok(format!("{gap}{graphs}, the largest first; it is explained below, and all with --all\n\n{table}{text}"))
 }
 
 fn formatted(

@@ -9,6 +9,12 @@ pub const DENSE: PlacedModel = PlacedModel {
     shape: "--layers 6 --width 512 --heads 8 --kv-heads 4 --ffn 1536 --vocab 4096 --context 256",
 };
 
+/// The same, whose output head is the token embedding.
+pub const TIED: PlacedModel = PlacedModel {
+    name: "tied.gguf",
+    shape: "--layers 6 --width 512 --heads 8 --kv-heads 4 --ffn 1536 --vocab 4096 --context 256 --tied 1",
+};
+
 /// Four layers of eight experts each.
 pub const EXPERTS: PlacedModel = PlacedModel {
     name: "experts.gguf",
@@ -42,6 +48,8 @@ pub fn on_any_machine() -> Vec<PlacedCase> {
         PlacedCase { name: "dense, no operator offload", place: "--no-op-offload", ..few },
         PlacedCase { name: "dense, no flash attention", program: "--gpus 1 -t 1 -fa off", ..few },
         PlacedCase { name: "dense, whole layers", place: "--layers", ..few },
+        PlacedCase { name: "tied head", model: TIED, ..few },
+        PlacedCase { name: "tied head, whole layers", model: TIED, place: "--layers", ..few },
         PlacedCase {
             name: "dense, buffers of 5 MiB",
             program: "--gpus 1 -t 1 --alignment 256 --max-buffer 5242880",

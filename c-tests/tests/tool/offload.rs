@@ -153,7 +153,8 @@ fn text_has_a_bar_for_each_device_and_the_arguments() {
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
     let text = stdout(&output);
     let parts = ["Vulkan0: ", "budget 3.00 GiB (3221225472 bytes)", "  [W", "cpu: ", "no limit", "\nllama.cpp: -ngl "];
-    for part in parts.into_iter().chain(["\n(with lastuse and its default rules, "]) {
+    for part in parts.into_iter().chain(["\n(for the program that was captured, with lastuse and its default rules, "])
+    {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
 }

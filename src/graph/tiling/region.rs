@@ -7,7 +7,7 @@ use crate::placement::Step;
 
 use super::facts::DraftFacts;
 use super::operations::{Need, NodeTiling, aligned_multiple};
-use super::slices::{is_packed, slice};
+use super::slices::{gcd, is_packed, lcm, slice};
 
 /// A node of a region, and the dimension of its result that is tiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,12 +255,4 @@ fn is_packed_alike(layout: &Layout, dimension: usize) -> bool {
 /// Returns `true` if the kernel that computes a member writes its tiles into the memory of the whole.
 fn writes_views(facts: &DraftFacts<'_>, member: &Member, tiled: &NodeTiling) -> bool {
     tiled.strided_result || is_packed_alike(facts.draft.graph.layout(member.tensor), member.dimension)
-}
-
-pub fn gcd(one: i64, other: i64) -> i64 {
-    if other == 0 { one } else { gcd(other, one % other) }
-}
-
-pub fn lcm(one: i64, other: i64) -> Option<i64> {
-    (one / gcd(one, other)).checked_mul(other)
 }

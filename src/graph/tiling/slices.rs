@@ -87,6 +87,16 @@ fn has_packed_rows(layout: &Layout) -> bool {
     row == next || (in_blocks() && row / next <= MOST_IN_BLOCK)
 }
 
+/// Returns the greatest common divisor.
+pub fn gcd(one: i64, other: i64) -> i64 {
+    if other == 0 { one } else { gcd(other, one % other) }
+}
+
+/// Returns the least common multiple, unless it is too large.
+pub fn lcm(one: i64, other: i64) -> Option<i64> {
+    (one / gcd(one, other)).checked_mul(other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

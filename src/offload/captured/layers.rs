@@ -28,6 +28,12 @@ pub fn layer_device(
     bytes.into_iter().max_by_key(|&(_, bytes)| bytes).map(|(device, _)| device)
 }
 
+/// llama.cpp's name of the output head.
+const HEAD: &str = "output.weight";
+
+/// llama.cpp's name of the token embedding.
+const EMBEDDING: &str = "token_embd.weight";
+
 /// Where llama.cpp has layers to make an offload plan; single weights may be elsewhere (`-ot`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerHomes {
@@ -38,6 +44,8 @@ pub struct LayerHomes {
     pub are_caches_on_host: bool,
     /// Some weights are elsewhere than their layer (`-ot`).
     pub has_exceptions: bool,
+    /// The output head is a weight apart from the token embedding.
+    has_own_head: bool,
     host: DeviceIndex,
 }
 
@@ -65,9 +73,10 @@ impl LayerHomes {
         let has_caches = caches.peek().is_some();
         let is_any_on_device = homes.iter().any(|&home| home != host);
         let are_caches_on_host = is_any_on_device && has_caches && caches.all(|(_, place)| place.device == host);
-        let mut found = Self { homes, are_caches_on_host, has_exceptions: false, host };
+        let has_own_head = items.iter().any(|item| item.name == HEAD);
+        let mut found = Self { homes, are_caches_on_host, has_exceptions: false, has_own_head, host };
         let mut weights = items.iter().zip(&assignment.0).filter(|(item, _)| item.kind == ItemKind::Weight);
-        found.has_exceptions = weights.any(|(item, place)| found.home(item) != place.device);
+        found.has_exceptions = weights.any(|(item, place)| found.is_named(item, place.device));
         found
     }
 
@@ -80,6 +89,13 @@ impl LayerHomes {
             None => None,
         };
         home.copied().unwrap_or(self.host)
+    }
+
+    /// Returns `true` if llama.cpp must be told (`-ot`) to have a weight on this device. Without an output head of its own, a model's
+    /// embedding is the head too: llama.cpp would have it on the host and, once more, on the device of the output.
+    pub fn is_named(&self, item: &Item, device: DeviceIndex) -> bool {
+        let is_head = !self.has_own_head && item.name == EMBEDDING && item.class != ItemClass::Embedding;
+        self.home(item) != device || (is_head && self.homes.last().is_some_and(|last| *last != self.host))
     }
 
     /// Returns `true` if llama.cpp computes batches in pipelines, where all devices can: with several devices, if everything

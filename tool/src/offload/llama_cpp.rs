@@ -120,7 +120,7 @@ fn overrides(devices: &[Device], items: &[Item], assignment: &Assignment, layers
     let mut elsewhere: BTreeMap<(usize, String, String), Vec<u32>> = BTreeMap::new();
     let mut single = Vec::new();
     let weights = placed(items, assignment).filter(|(item, _)| item.kind == ItemKind::Weight);
-    for (item, device) in weights.filter(|&(item, device)| layers.home(item) != device) {
+    for (item, device) in weights.filter(|&(item, device)| layers.is_named(item, device)) {
         let of_layer = item.layer.filter(|_| item.class != ItemClass::Output);
         let parts = of_layer.and_then(|layer| Some((layer, item.name.split_once(&format!("blk.{layer}."))?)));
         match parts {
@@ -181,6 +181,20 @@ mod tests {
         assert_eq!(of(&["gpu", "cpu"], [1, 0, 0, 0, 0, 0, 0, 0]), "-ngl 3");
         assert_eq!(of(&["gpu", "cpu"], [1, 1, 1, 1, 0, 0, 0, 0]), "-ngl 2");
         assert_eq!(of(&["a", "b", "cpu"], [2, 0, 0, 0, 1, 1, 1, 1]), "-ngl 3 -ts 1,2");
+    }
+
+    #[test]
+    fn embeddings_that_are_the_head_too_are_named() {
+        let mut items = model();
+        items.last_mut().expect("the head").name = "output_norm.weight".to_owned();
+        let of = |embedding: usize, others: usize| {
+            let places = (0..items.len()).map(|at| if at == 0 { embedding } else { others });
+            let places = places.map(|device| Place { device, rows: None }).collect();
+            arguments(&[Device::new("Vulkan0"), Device::new("cpu")], &items, &Assignment(places)).join(" ")
+        };
+        assert_eq!(of(1, 0), r"-ngl 3 -ot ^token_embd\.weight$=CPU");
+        assert_eq!(of(0, 0), r"-ngl 3 -ot ^token_embd\.weight$=Vulkan0");
+        assert_eq!(of(1, 1), "-ngl 0");
     }
 
     #[test]

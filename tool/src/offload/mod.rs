@@ -252,8 +252,8 @@ fn formatted(
     );
     if !arguments.is_empty() {
         let _ = writeln!(text, "llama.cpp: {}", quoted(arguments));
-        text += "(with lastuse and its default rules, and with -c, -b, -ub, -np, -fa and cache types as captured; compute buffers \
-                 are larger with ggml-alloc)\n";
+        text += "(for the program that was captured, with lastuse and its default rules, and with -c, -b, -ub, -np, -fa and cache types as \
+                 captured; compute buffers are larger with ggml-alloc)\n";
     }
     text
 }

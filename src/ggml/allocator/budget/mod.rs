@@ -8,15 +8,15 @@
 //! - [`additions`]: added tensors, their memory and their graphs
 //! - [`assignment`]: the backends of a scheduler
 //! - [`change`]: what a graph becomes
-//! - [`messages`]: what is logged and reported
 //! - [`search`]: the search for a graph that fits, and its results
+//! - [`messages`]: what is logged and reported
 //! - [`undo`]: what graphs were before
 
 mod additions;
 mod assignment;
 mod change;
-mod messages;
 mod search;
+mod messages;
 mod undo;
 
 use std::ptr::NonNull;

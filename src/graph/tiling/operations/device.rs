@@ -7,7 +7,7 @@
 use crate::graph::{Device, Layout, TileKind};
 use crate::placement::Bytes;
 
-use super::super::region::{gcd, lcm};
+use super::super::slices::{gcd, lcm};
 use super::{Need, NodeTiling};
 
 /// Fewer columns are computed by kernels for vectors, which are chosen by more than the size of a matrix.
