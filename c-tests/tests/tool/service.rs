@@ -120,6 +120,20 @@ fn a_drop_in_is_shown_written_verified_and_removed() {
 }
 
 #[test]
+fn libraries_that_are_there_and_cannot_be_used_are_told() {
+    let root = Root::with_ollama("unusable");
+    let library = root.path(&LIBRARY[1..]);
+    fs::set_permissions(&library, Permissions::from_mode(0o600)).expect("its owner");
+    let shown = root.lastuse(&["enable", "--dry-run", "ollama"]);
+    let why = format!("{}: not all users may read {LIBRARY}", library.display());
+    assert!(
+        stderr(&shown).contains(&format!("found no library that services can read ({why}); ")),
+        "{}",
+        stderr(&shown)
+    );
+}
+
+#[test]
 fn programs_that_are_not_reached_are_told() {
     let root = Root::with_ollama("reached");
     let warned = |root: &Root| {

@@ -36,6 +36,11 @@ pub fn find(given: Option<&Path>, variables: Variables<'_>, manager: &Manager) -
         return Ok(file);
     }
     let why = nearest.and_then(|file| Some(format!("{}: {}", file.display(), usable(file, manager).err()?)));
+    // One that is there, and cannot be used, says more than those that are missing.
+    let is_there = |file: &&str| manager.in_root(Path::new(file)).symlink_metadata().is_ok();
+    let unusable = INSTALLED.iter().find(|file| is_there(file));
+    let unusable = unusable.and_then(|file| Some((shown(file, manager), usable(Path::new(file), manager).err()?)));
+    let why = why.or_else(|| unusable.map(|(file, why)| format!("{file}: {why}")));
     let why = why.unwrap_or_else(|| format!("there is no {}", INSTALLED.map(|file| shown(file, manager)).join(", ")));
     let (library, to) = (of_tool?, manager.in_root(Path::new(INSTALLED[0])));
     let install = match set_by(variables, &NEED_GUARD) {

@@ -126,6 +126,20 @@ fn table_is_sorted_by_any_column_and_filtered_by_searches() {
     });
 }
 
+/// ggml-alloc keeps what no node reads, and lastuse does not.
+#[test]
+fn tensors_that_a_plan_keeps_to_the_end_are_told() {
+    in_light_and_dark(&drawn(&[&captured("noflash-8k-llama")], "table-kept.html", &[]), "table-kept", |browser| {
+        expect(browser.press("t"));
+        let text = text_of(browser, "#tables");
+        for part in ["never; end, ggml-alloc", "3; end, ggml-alloc"] {
+            assert!(text.contains(part), "no {part:?} in {text}");
+        }
+        let last = "lastUseOf(state.graph, state.graph.tensors.name.indexOf('inp_embd'))";
+        assert_eq!(value(browser, last), "never; kept to the end by ggml-alloc");
+    });
+}
+
 #[test]
 fn table_is_copied_as_text_and_as_csv() {
     let nodes = [

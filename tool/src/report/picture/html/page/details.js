@@ -8,10 +8,12 @@ function defOf(graph, id) {
 
 function lastUseOf(graph, id) {
   const last = graph.lastUse(id);
-  if (last < 0) return graph.has(id, OUTPUT) ? "never: it is an output" : "never";
+  const { plans, areAll } = graph.keepers(id);
+  const kept = !plans.length || graph.has(id, OUTPUT) ? "" : `; kept to the end${areAll ? "" : ` by ${plans.map((plan) => plan.label).join(", ")}`}`;
+  if (last < 0) return graph.has(id, OUTPUT) ? "never: it is an output" : `never${kept}`;
   const names = graph.readers(id).filter((reader) => graph.step(reader) === last).map((reader) => shortened(graph.name(reader), 80));
   const output = graph.has(id, OUTPUT) ? "; an output, kept to the end" : "";
-  return `step ${last}, ${names.join(", ")}${output}`;
+  return `step ${last}, ${names.join(", ")}${output}${kept}`;
 }
 
 // Until when the program wants to read the tensor; empty where it has not said so.

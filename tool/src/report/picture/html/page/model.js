@@ -82,6 +82,14 @@ class Graph {
   lastUse(id) {
     return this.readers(id).reduce((last, reader) => Math.max(last, this.step(reader)), -1);
   }
+
+  // The plans that keep a tensor to the end though no later step uses it, such as one whose value is never read; and whether all do.
+  keepers(id) {
+    const isLast = this.lastUse(id) >= this.steps - 1;
+    const keeps = (plan) => plan.spanOf(id) >= 0 && plan.visibleUntil[plan.spanOf(id)] >= this.steps;
+    const plans = isLast ? [] : this.plans.filter(keeps);
+    return { plans, areAll: plans.length > 0 && plans.length === this.plans.length };
+  }
 }
 
 class Plan {

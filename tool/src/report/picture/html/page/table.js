@@ -125,6 +125,18 @@ function tensorColumns(graph) {
   ];
 }
 
+function isKept(graph, id) {
+  return graph.has(id, OUTPUT) || graph.keepers(id).plans.length > 0;
+}
+
+// The step of the last use, or that a tensor is kept to the end: by all plans, or by some.
+function lastStep(graph, id) {
+  const { plans, areAll } = graph.keepers(id);
+  if (graph.has(id, OUTPUT) || areAll) return "end";
+  const last = graph.lastUse(id) < 0 ? "never" : String(graph.lastUse(id));
+  return plans.length ? `${last}; end, ${plans.map((plan) => plan.label).join(", ")}` : last;
+}
+
 function peakColumns(graph, plans, hasBuffers) {
   const number = (title, text, value) => ({ title, isNumber: true, text, value });
   const ofPlan = (plan, index) => {
@@ -142,7 +154,7 @@ function peakColumns(graph, plans, hasBuffers) {
     number("bytes", (row) => formatBytes(row.size), (row) => row.size),
     ...plans.flatMap(ofPlan),
     step("defined", (id) => graph.time(id)),
-    step("last use", (id) => (graph.has(id, OUTPUT) ? graph.steps : graph.lastUse(id))),
+    number("last use", (row) => lastStep(graph, row.id), (row) => (isKept(graph, row.id) ? graph.steps : graph.lastUse(row.id))),
     ...(hasBuffers ? [{ title: "buffer", text: (row) => row.buffer, value: (row) => row.buffer }] : []),
     ...(graph.bands.length ? [{ title: bandWord(graph), text: (row) => blockName(graph, row.id), value: (row) => Number(blockName(graph, row.id)) || blockName(graph, row.id) }] : []),
   ];
