@@ -25,7 +25,9 @@ impl fmt::Display for MalformedAccounting {
 /// [`MalformedAccounting`] with the first defect; also if sums do not add up.
 pub fn read_accounting(text: &str) -> Result<Accounting, MalformedAccounting> {
     let json = |error: serde_json::Error| MalformedAccounting(error.to_string());
-    let file: Value = serde_json::from_str(text).map_err(json)?;
+    let file: Value = serde_json::from_str(text).map_err(|error| {
+        MalformedAccounting(format!("{error}; \"lastuse run --accounting=FILE.json PROGRAM\" writes one"))
+    })?;
     let (format, version) = (&file["format"], &file["version"]);
     if *format != FORMAT || *version != VERSION {
         let why = format!("format {format}, version {version}; expected {FORMAT:?}, version {VERSION}");
