@@ -38,10 +38,13 @@ struct known {
 static struct known *  all;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-// NULL for a scheduler that was not made here. It lives as long as the scheduler, which one thread at a time uses.
+// Set while lastuse has a call: its own calls of ggml arrive here too.
+static _Thread_local bool is_inside;
+
+// NULL for a scheduler that was not made here, and for calls of lastuse. It lives as long as the scheduler, which one thread at a time uses.
 static struct known * known_of(ggml_backend_sched_t sched) {
     pthread_mutex_lock(&lock);
-    struct known * known = all;
+    struct known * known = is_inside ? NULL : all;
     while (known != NULL && known->sched != sched) {
         known = known->next;
     }
@@ -51,8 +54,13 @@ static struct known * known_of(ggml_backend_sched_t sched) {
 
 // False if the graph must not be computed.
 static bool prepare(const struct known * known, struct ggml_cgraph * graph, bool reserves) {
-    bool stays = known == NULL || known->is_watched;
-    return stays || lastuse_sched_prepare(known->sched, graph, known->room, known->op_offload, reserves);
+    if (known == NULL || known->is_watched) {
+        return true;
+    }
+    is_inside        = true;
+    bool is_prepared = lastuse_sched_prepare(known->sched, graph, known->room, known->op_offload, reserves);
+    is_inside        = false;
+    return is_prepared;
 }
 
 static bool allocate(struct known * known, ggml_backend_sched_t sched, struct ggml_cgraph * graph) {
@@ -79,9 +87,9 @@ static bool allocate_to_compute(ggml_backend_sched_t sched, struct ggml_cgraph *
 
 ggml_backend_sched_t __wrap_ggml_backend_sched_new(ggml_backend_t * backends, ggml_backend_buffer_type_t * bufts, int n_backends,
                                                    size_t graph_size, bool parallel, bool op_offload) {
-    size_t               room  = lastuse_sched_room(graph_size);
+    size_t               room  = is_inside ? graph_size : lastuse_sched_room(graph_size);
     ggml_backend_sched_t sched = __real_ggml_backend_sched_new(backends, bufts, n_backends, room, parallel, op_offload);
-    struct known *       known = sched == NULL ? NULL : calloc(1, sizeof(*known));
+    struct known *       known = sched == NULL || is_inside ? NULL : calloc(1, sizeof(*known));
     if (known != NULL) {
         known->sched      = sched;
         known->room       = room;

@@ -4,6 +4,7 @@ use std::ffi::c_char;
 use std::ptr::{NonNull, null_mut};
 
 use crate::ggml::{Runtime, ggml_backend_sched, ggml_cgraph, ggml_gallocr, ggml_of_caller, scheduler};
+use crate::placement::Bytes;
 use crate::report::explain::{DEFAULT_TOP, explanation_text};
 
 use super::arguments::ggml_of_graph;
@@ -68,6 +69,18 @@ unsafe fn asked_of_graph(
     Ok(ask(question, || unsafe { scheduler::reserve(runtime, sched, graph) }))
 }
 
+/// Returns what a scheduler would need for a graph on each backend, with the splits and copies that it makes.
+fn sizes_of(
+    runtime: &'static Runtime,
+    sched: NonNull<ggml_backend_sched>,
+    graph: NonNull<ggml_cgraph>,
+) -> Option<Vec<Bytes>> {
+    // SAFETY: both are those of a call that guarantees that they are live, and used by no other thread.
+    let answered = ask(Question::Needs(None), || unsafe { scheduler::reserve(runtime, sched, graph) });
+    let Question::Needs(Some(Ok(needs))) = answered else { return None };
+    Some(needs.iter().map(|need| need.size).collect())
+}
+
 /// Measures a graph as sched would reserve it, copies between backends included: sizes, and lower_bounds unless it is NULL, get the
 /// bytes for each of its backends, 0 for a buffer type that an earlier one has. Allocates nothing. Call it before the graph is
 /// allocated, for the graph as it is: after lastuse_sched_prepare for what budgets make of it. As ggml_backend_sched_reserve does, it
@@ -123,8 +136,8 @@ pub extern "C" fn lastuse_sched_room(graph_size: usize) -> usize {
 
 /// Changes a graph as LASTUSE_REORDER, LASTUSE_BUDGET and LASTUSE_RECOMPUTE say, and assigns its nodes to the backends that would have
 /// computed it. Call it before sched reserves (reserves: true) or allocates the graph, each time, while no graph is allocated in sched;
-/// room and op_offload are the arguments that sched was made with. Has no effect on a graph that is allocated, or that was changed before. Returns
-/// false if the graph must not be computed. The guard that lastuse run preloads calls it for programs that know nothing of lastuse.
+/// room and op_offload are the arguments that sched was made with. Has no effect on a graph that is allocated, or that was changed
+/// before. Returns false if the graph must not be computed. The guard that lastuse run preloads calls it for programs that know nothing of lastuse.
 /// docs/tiling.md has what a program may rely on.
 ///
 /// # Safety
@@ -142,9 +155,13 @@ pub unsafe extern "C" fn lastuse_sched_prepare(
         // SAFETY: live, and of this thread: see "# Safety".
         let Ok(ggml) = (unsafe { ggml_of_graph(null_mut(), graph) }) else { return true };
         let Some(runtime) = ggml.served() else { return true };
+        let reports = (reserves, ggml.events.is_some());
         // SAFETY: live, and of this thread: see "# Safety".
-        let prepared =
-            unsafe { scheduler::prepare(runtime, sched, graph, (room, op_offload), (reserves, ggml.events.is_some())) };
+        let prepared = unsafe {
+            scheduler::prepare(runtime, sched, graph, (room, op_offload), reports, &mut |asked, graph| {
+                sizes_of(runtime, asked, graph)
+            })
+        };
         prepared.inspect_err(|why| fail(call.name, why)).is_ok()
     })
 }

@@ -49,13 +49,14 @@ pub struct Settings {
           value_parser = ["plan", "memory"])]
     pub verify: Option<String>,
 
-    /// Run the nodes of graphs in an order with a lower peak. Has no effect on graphs for several backends, such as those of
-    /// a llama.cpp that was built for a GPU, unless it is run with --device none.
+    /// Run the nodes of graphs in an order with a lower peak. On several backends, a graph stays as it is unless none of them needs
+    /// more then.
     #[arg(long)]
     reorder: bool,
 
-    /// Compute large intermediates on the CPU in tiles, so that the compute buffers of each graph allocator or scheduler take at
-    /// most this many bytes on each device; for some devices alone by name, as in "CPU:2GiB" or "1GiB,CPU:4GiB".
+    /// Compute large intermediates in tiles (on GPUs: heads of attention), so that the compute buffers of each graph allocator
+    /// or scheduler take at most this many bytes on each device; for some devices alone by name, as in "CPU:2GiB" or
+    /// "1GiB,CPU:4GiB".
     #[arg(long, value_name = "BYTES", value_parser = budgets)]
     budget: Option<String>,
 

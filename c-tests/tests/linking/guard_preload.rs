@@ -180,6 +180,7 @@ fn assert_tiled(program: &Program, with_lastuse: &Program, libraries: Option<&Os
             _ => 1.0,
         };
         assert!(bytes(&changed) <= limit * bytes(&whole), "{name}: {changed:?} of {whole:?}");
+        assert!(bytes(&changed) < bytes(&whole), "{name} has no effect: {changed:?}");
         let has_tiles = !outcome.stderr.contains("tiles on the device: 0");
         assert_eq!(has_tiles, name == "LASTUSE_BUDGET" && words == ["device"], "{}", outcome.describe());
         if name == "LASTUSE_BUDGET" && words.is_empty() {

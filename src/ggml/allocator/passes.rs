@@ -4,7 +4,7 @@
 use std::ptr::NonNull;
 
 use crate::ggml::bindings::ggml_cgraph;
-use crate::ggml::live::tensor::GraphRef;
+use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::{ReadGraph, Requested, read};
 use crate::ggml::refusal::Refusal;
 use crate::graph::GraphPlan;
@@ -158,6 +158,25 @@ impl Passes {
     ) -> Option<Vec<Bytes>> {
         let before = self.budgeted.by_ggml(graph);
         before.or_else(|| sizes_as_given(&self.orders, planner, graph, reading, requested))
+    }
+
+    /// Returns the nodes of a graph in the order with the lowest peak on its backends, if they are to get another one.
+    ///
+    /// # Safety
+    /// `graph` is live with its tensors for `'g`, and no other thread uses them.
+    pub unsafe fn order_of_several<'g>(
+        &mut self,
+        planner: &mut Planner,
+        graph: NonNull<ggml_cgraph>,
+        assignment: &Assignment,
+    ) -> Option<Vec<TensorRef<'g>>> {
+        // SAFETY: live, and used by no other thread: see "# Safety".
+        let live: GraphRef<'g> = unsafe { self.to_reorder(graph) }?;
+        let ids =
+            |tensors: &[TensorRef<'_>]| tensors.iter().map(|tensor| assignment.of(*tensor).unwrap_or(0)).collect();
+        let (nodes, leafs): (Vec<usize>, Vec<usize>) = (ids(live.nodes), ids(live.leafs));
+        let new = self.orders.for_reservation(planner, live, Some(&nodes), Some(&leafs))?;
+        (new.nodes != live.nodes).then_some(new.nodes)
     }
 
     /// Changes a graph to fit the budgets. `assignment` has its backends, if its scheduler has several. Returns `true` if it was changed

@@ -66,6 +66,30 @@ impl Adviser {
     }
 }
 
+impl Adviser {
+    /// Returns the bytes that `measure` finds for a graph on each backend, with these tensors `assigned`.
+    ///
+    /// # Safety
+    /// `graph` is live with its tensors, is not allocated, has at most as many nodes as the scheduler is made for, and no other
+    /// thread uses it.
+    pub unsafe fn measured(
+        &self,
+        graph: NonNull<ggml_cgraph>,
+        assigned: &[(TensorRef<'_>, *mut ggml_backend)],
+        measure: Measure<'_>,
+    ) -> Option<Vec<Bytes>> {
+        for (tensor, backend) in assigned {
+            // SAFETY: a live scheduler that has this backend, and a live tensor.
+            unsafe { (self.functions.assign)(self.scheduler.as_ptr(), tensor.as_ptr(), *backend) };
+        }
+        measure(self.scheduler, graph)
+    }
+}
+
+/// Measures what a scheduler needs for a graph on each backend, without allocating anything; `None` if it cannot tell. The graph is
+/// as it was afterwards, and the scheduler is reset.
+pub type Measure<'m> = &'m mut dyn FnMut(NonNull<ggml_backend_sched>, NonNull<ggml_cgraph>) -> Option<Vec<Bytes>>;
+
 impl Drop for Adviser {
     fn drop(&mut self) {
         // SAFETY: made by `new`, and used no more.

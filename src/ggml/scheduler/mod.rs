@@ -5,7 +5,7 @@
 //! sees anything. Nodes that are added later would be in no split. So a graph is changed before the scheduler gets it: the passes
 //! are those of an allocator that the program uses itself, with the buffer types and the rules of the scheduler's allocator. Another
 //! backend might compute a tile with other bits than the whole. So a scheduler with several is asked which one computes the whole
-//! ([`backends`]), and each node of the changed graph is assigned to that.
+//! ([`backends`]), and each node of the changed graph is assigned to that. A new order of the nodes is measured with it first.
 
 mod backends;
 
@@ -13,13 +13,13 @@ use std::ptr::NonNull;
 
 use crate::ggml::allocator::{Assignment, Passes, Planner, backends_of, is_changed, undo_reserved};
 use crate::ggml::bindings::{ggml_backend, ggml_backend_sched, ggml_cgraph};
+use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::process::settings::settings;
 use crate::ggml::refusal::Refusal;
-use crate::ggml::version::SIGNATURE;
-use crate::settings::Switch;
+pub use backends::Measure;
 use backends::{Adviser, BeforeSplit, LiveScheduler};
 
 /// The most nodes that a scheduler has room for beyond those of its graphs: it takes some kilobytes for each.
@@ -51,9 +51,9 @@ pub fn room_for(graph_size: usize) -> usize {
 }
 
 /// Changes a graph as the settings say, before `scheduler` reserves, allocates or computes it; the scheduler was made for graphs
-/// of `room` nodes and leafs, and moves operations to devices if it `offloads`. A graph that is allocated stays as it is, and so does one that was changed before. If plans
-/// `are_compared`, what ggml-alloc needs for the given graph is kept for the report. A graph that `is_reserved` is given back by
-/// [`restore`] afterwards.
+/// of `room` nodes and leafs, and moves operations to devices if it `offloads`. A graph that is allocated stays as it is, and so
+/// does one that was changed before. If plans `are_compared`, what ggml-alloc needs for the given graph is kept for the report. A graph that `is_reserved` is given back by
+/// [`restore`] afterwards. `measure` compares orders of the nodes on several backends.
 ///
 /// # Errors
 /// Those of a pass. The graph must not be computed then.
@@ -67,6 +67,7 @@ pub unsafe fn prepare(
     graph: NonNull<ggml_cgraph>,
     (room, offloads): (usize, bool),
     (is_reserved, are_compared): (bool, bool),
+    measure: Measure<'_>,
 ) -> Result<(), Refusal> {
     // SAFETY: live, as the caller guarantees.
     let live = unsafe { GraphRef::new(graph) };
@@ -84,7 +85,7 @@ pub unsafe fn prepare(
                 // SAFETY: live, and not used otherwise, as the caller guarantees.
                 let scheduler = unsafe { LiveScheduler::new(runtime, scheduler) };
                 // SAFETY: as above; the graph is not allocated.
-                unsafe { prepare_for_several((scheduler, adviser), planner, passes, graph) }
+                unsafe { prepare_for_several((scheduler, adviser), planner, passes, graph, measure) }
             } else if is_reserved {
                 // SAFETY: live, and not used otherwise, as the caller guarantees.
                 unsafe { passes.before_reserving(planner, graph, &mut None, None) }
@@ -111,29 +112,29 @@ unsafe fn prepare_for_several(
     planner: &mut Planner,
     passes: &mut Passes,
     graph: NonNull<ggml_cgraph>,
+    measure: Measure<'_>,
 ) -> Result<(), Refusal> {
     // SAFETY: live, and used by no other thread, as the caller guarantees.
     let is_known = is_changed(unsafe { GraphRef::new(graph) });
-    let is_changed = if is_known {
-        true
-    } else {
+    if !is_known {
         // SAFETY: as above.
         let mut assignment = unsafe { scheduler.ask(adviser, graph, &[]) };
         // SAFETY: as above.
-        unsafe { passes.fit(planner, graph, Some(&mut assignment)) }?
-    };
-    // SAFETY: as above.
-    let Some(nodes) = (unsafe { backends_of(graph) }).filter(|_| is_changed) else { return Ok(()) };
+        unsafe { reorder_on_several((scheduler, adviser), planner, passes, (graph, &assignment), measure) };
+        // SAFETY: as above.
+        if !unsafe { passes.fit(planner, graph, Some(&mut assignment)) }? {
+            return Ok(());
+        }
+    }
     let backends = scheduler.backends();
+    // SAFETY: as above.
+    let Some(nodes) = (unsafe { backends_of(graph) }) else { return Ok(()) };
     let assigned = nodes.into_iter().filter_map(|(node, at)| Some((node, backends.get(at)?.0)));
     let assigned: Vec<(TensorRef<'_>, *mut ggml_backend)> = assigned.collect();
     // A scheduler may move a node that is assigned to another backend of the same memory, if that supports it.
     // SAFETY: as above.
     let asked_again = if is_known { None } else { Some(unsafe { scheduler.ask(adviser, graph, &assigned) }) };
-    let is_kept = |asked: &Assignment| {
-        assigned.iter().all(|(node, backend)| asked.of(*node).is_none_or(|at| backends[at].0 == *backend))
-    };
-    if asked_again.as_ref().is_none_or(is_kept) {
+    if asked_again.as_ref().is_none_or(|asked| has_kept(asked, &assigned, &backends)) {
         scheduler.assign(assigned);
     } else {
         drop(assigned);
@@ -141,6 +142,57 @@ unsafe fn prepare_for_several(
         unsafe { undo_reserved(graph) };
     }
     Ok(())
+}
+
+/// Returns `true` if nodes are on the backends that they were assigned to.
+fn has_kept(
+    asked: &Assignment,
+    assigned: &[(TensorRef<'_>, *mut ggml_backend)],
+    backends: &[(*mut ggml_backend, BufferType)],
+) -> bool {
+    assigned.iter().all(|(node, backend)| asked.of(*node).is_none_or(|at| backends[at].0 == *backend))
+}
+
+/// Puts the nodes of a graph of several backends into an order with a lower peak, each on the backend that it would be on, if no backend
+/// needs more then, copies included, and there are no more splits.
+///
+/// # Safety
+/// The promises of [`prepare`]; the graph is not allocated, nor is another one in the scheduler.
+unsafe fn reorder_on_several(
+    (scheduler, adviser): (LiveScheduler, &Adviser),
+    planner: &mut Planner,
+    passes: &mut Passes,
+    (graph, assignment): (NonNull<ggml_cgraph>, &Assignment),
+    measure: Measure<'_>,
+) {
+    // SAFETY: live, and used by no other thread, as the caller guarantees.
+    let Some(ordered) = (unsafe { passes.order_of_several(planner, graph, assignment) }) else { return };
+    // SAFETY: as above.
+    let given = unsafe { GraphRef::new(graph) }.nodes.to_vec();
+    if assignment.changes(&ordered) > assignment.changes(&given) {
+        return;
+    }
+    let backends = scheduler.backends();
+    let assigned = given.iter().filter_map(|&node| Some((node, backends.get(assignment.of(node)?)?.0)));
+    let assigned: Vec<(TensorRef<'_>, *mut ggml_backend)> = assigned.collect();
+    // SAFETY: as above.
+    let before = unsafe { adviser.measured(graph, &assigned, measure) };
+    // SAFETY: live, with the same nodes; no `GraphRef` of it is used from here on.
+    unsafe { GraphRef::set_nodes(graph, &ordered) };
+    // SAFETY: as above.
+    let asked = unsafe { scheduler.ask(adviser, graph, &assigned) };
+    // SAFETY: as above.
+    let after = unsafe { adviser.measured(graph, &assigned, measure) };
+    let is_smaller = before.zip(after).is_some_and(|(before, after)| {
+        let mut pairs = before.iter().zip(&after);
+        before != after && pairs.all(|(before, after)| after <= before)
+    });
+    if is_smaller && has_kept(&asked, &assigned, &backends) {
+        scheduler.assign(assigned);
+    } else {
+        // SAFETY: as above.
+        unsafe { GraphRef::set_nodes(graph, &given) };
+    }
 }
 
 /// Gives a graph back as the program has built it, after it was reserved: the program may add nodes to it, or give it to another
@@ -216,12 +268,6 @@ impl Scheduler {
         // The allocator of a scheduler cannot change a graph any more.
         passes.iter_mut().for_each(|passes| passes.try_buffers());
         let has_several = types.len() > 1 && passes.is_some();
-        if has_several && settings.reorder == Switch::On {
-            runtime.log_warning(&format!(
-                "{SIGNATURE}LASTUSE_REORDER has no effect on schedulers with several backends: the order of their nodes stays as \
-                 it is\n"
-            ));
-        }
         let adviser = if has_several { Adviser::new(live, room, offloads) } else { None };
         let is_known = !types.is_empty() && has_several == adviser.is_some();
         let passes = passes.filter(|_| is_known).map(|passes| (planner, passes));

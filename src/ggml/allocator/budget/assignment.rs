@@ -75,6 +75,12 @@ impl Assignment {
         self.of(tensor).or_else(root).is_some_and(|backend| self.backends[backend].buffer != buffer)
     }
 
+    /// Returns how often the backend changes from one node to the next: each time, a scheduler begins a split.
+    pub fn changes(&self, nodes: &[TensorRef<'_>]) -> usize {
+        let backends: Vec<usize> = nodes.iter().filter_map(|node| self.of(*node)).collect();
+        backends.windows(2).filter(|pair| pair[0] != pair[1]).count()
+    }
+
     /// Returns the backends whose results are in a buffer.
     pub fn backends_in(&self, buffer: BufferIndex) -> impl Iterator<Item = &Backend> {
         self.backends.iter().filter(move |backend| backend.buffer == buffer)
