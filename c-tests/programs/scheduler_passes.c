@@ -73,6 +73,27 @@ CASE(measured_graphs_take_what_was_measured) {
     }
 }
 
+// Copies of results: the next graph gets the memory of these.
+static void keep_results(const struct large_graph * g, uint8_t ** values) {
+    for (int i = 0; i < g->n_results; i++) {
+        values[i] = malloc(ggml_nbytes(g->results[i]));
+        memcpy(values[i], g->results[i]->data, ggml_nbytes(g->results[i]));
+    }
+}
+
+static void expect_results(const struct large_graph * g, uint8_t ** values, long long seed) {
+    for (int i = 0; i < g->n_results; i++) {
+        CHECK(memcmp(values[i], g->results[i]->data, ggml_nbytes(g->results[i])) == 0, "seed %lld: %s has other bytes", seed,
+              g->results[i]->name);
+    }
+}
+
+static void free_results(const struct large_graph * g, uint8_t ** values) {
+    for (int i = 0; i < g->n_results; i++) {
+        free(values[i]);
+    }
+}
+
 // A scheduler that was made for the graph as it is has no room for tiles.
 static void computes_with_room(struct case_args args, bool has_room) {
     int tiled = 0;
@@ -84,12 +105,8 @@ static void computes_with_room(struct case_args args, bool has_room) {
         ggml_backend_sched_t sched = scheduler_for(room);
         assign(sched, truth.graph);
         compute(sched, &truth);
-        // The next graph gets the memory of these results.
         uint8_t * values[LARGE_GRAPH_RESULTS];
-        for (int i = 0; i < truth.n_results; i++) {
-            values[i] = malloc(ggml_nbytes(truth.results[i]));
-            memcpy(values[i], truth.results[i]->data, ggml_nbytes(truth.results[i]));
-        }
+        keep_results(&truth, values);
         ggml_backend_sched_reset(sched);
         int nodes = ggml_graph_n_nodes(g.graph);
         assign(sched, g.graph);
@@ -104,11 +121,8 @@ static void computes_with_room(struct case_args args, bool has_room) {
             CHECK(ggml_graph_get_tensor(g.graph, g.results[i]->name) == g.results[i], "seed %lld: no %s", seed, g.results[i]->name);
         }
         compute(sched, &g);
-        for (int i = 0; i < truth.n_results; i++) {
-            CHECK(memcmp(values[i], g.results[i]->data, ggml_nbytes(g.results[i])) == 0, "seed %lld: %s has other bytes", seed,
-                  g.results[i]->name);
-            free(values[i]);
-        }
+        expect_results(&g, values, seed);
+        free_results(&truth, values);
         end(sched);
         large_graph_free(truth);
         large_graph_free(g);
@@ -178,10 +192,7 @@ LASTUSE_CASE(tensors_fit_buffers_that_refuse_more) {
         ggml_backend_sched_t whole = scheduler_for(LARGE_GRAPH_NODES);
         compute(whole, &truth);
         uint8_t * values[LARGE_GRAPH_RESULTS];
-        for (int i = 0; i < truth.n_results; i++) {
-            values[i] = malloc(ggml_nbytes(truth.results[i]));
-            memcpy(values[i], truth.results[i]->data, ggml_nbytes(truth.results[i]));
-        }
+        keep_results(&truth, values);
         end(whole);
         struct large_graph   g     = large_graph_new((uint64_t) seed);
         ggml_backend_sched_t sched = limited_scheduler();
@@ -191,15 +202,10 @@ LASTUSE_CASE(tensors_fit_buffers_that_refuse_more) {
         if (fits && ggml_backend_sched_alloc_graph(sched, g.graph)) {
             large_graph_set(&g);
             CHECK(ggml_backend_sched_graph_compute(sched, g.graph) == GGML_STATUS_SUCCESS, "not computed");
-            for (int i = 0; i < truth.n_results; i++) {
-                CHECK(memcmp(values[i], g.results[i]->data, ggml_nbytes(g.results[i])) == 0, "seed %lld: %s has other bytes", seed,
-                      g.results[i]->name);
-            }
+            expect_results(&g, values, seed);
             more++;
         }
-        for (int i = 0; i < truth.n_results; i++) {
-            free(values[i]);
-        }
+        free_results(&truth, values);
         end(sched);
         large_graph_free(truth);
         large_graph_free(g);

@@ -70,12 +70,19 @@ unsafe fn asked_of_graph(
 }
 
 /// Returns what a scheduler would need for a graph on each backend, with the splits and copies that it makes.
-fn sizes_of(
+///
+/// # Safety
+/// `sched` and `graph` with its tensors are live and of this ggml, and no other thread uses them; no graph is allocated in `sched`.
+unsafe fn sizes_of(
     runtime: &'static Runtime,
     sched: NonNull<ggml_backend_sched>,
     graph: NonNull<ggml_cgraph>,
 ) -> Option<Vec<Bytes>> {
-    // SAFETY: both are those of a call that guarantees that they are live, and used by no other thread.
+    // Another allocator would reserve the graph.
+    // SAFETY: live, and used by no other thread, as the caller guarantees.
+    let owner = ask(Question::Allocator(None), || unsafe { scheduler::call_allocator(runtime, sched) });
+    let Question::Allocator(Some(_)) = owner else { return None };
+    // SAFETY: as above.
     let answered = ask(Question::Needs(None), || unsafe { scheduler::reserve(runtime, sched, graph) });
     let Question::Needs(Some(Ok(needs))) = answered else { return None };
     Some(needs.iter().map(|need| need.size).collect())
@@ -137,8 +144,8 @@ pub extern "C" fn lastuse_sched_room(graph_size: usize) -> usize {
 /// Changes a graph as LASTUSE_REORDER, LASTUSE_BUDGET and LASTUSE_RECOMPUTE say, and assigns its nodes to the backends that would have
 /// computed it. Call it before sched reserves (reserves: true) or allocates the graph, each time, while no graph is allocated in sched;
 /// room and op_offload are the arguments that sched was made with. Has no effect on a graph that is allocated, or that was changed
-/// before. Returns false if the graph must not be computed. The guard that lastuse run preloads calls it for programs that know nothing of lastuse.
-/// docs/tiling.md has what a program may rely on.
+/// before. Returns false if the graph must not be computed. The guard that lastuse run preloads calls it for programs that know
+/// nothing of lastuse. docs/tiling.md has what a program may rely on.
 ///
 /// # Safety
 /// `sched` and `graph` with its tensors are live, and no other thread uses them.
@@ -156,12 +163,10 @@ pub unsafe extern "C" fn lastuse_sched_prepare(
         let Ok(ggml) = (unsafe { ggml_of_graph(null_mut(), graph) }) else { return true };
         let Some(runtime) = ggml.served() else { return true };
         let reports = (reserves, ggml.events.is_some());
+        // SAFETY: `prepare` measures its own scheduler, in which no graph is allocated, and this graph: see "# Safety".
+        let mut measure = |asked, graph| unsafe { sizes_of(runtime, asked, graph) };
         // SAFETY: live, and of this thread: see "# Safety".
-        let prepared = unsafe {
-            scheduler::prepare(runtime, sched, graph, (room, op_offload), reports, &mut |asked, graph| {
-                sizes_of(runtime, asked, graph)
-            })
-        };
+        let prepared = unsafe { scheduler::prepare(runtime, sched, graph, (room, op_offload), reports, &mut measure) };
         prepared.inspect_err(|why| fail(call.name, why)).is_ok()
     })
 }

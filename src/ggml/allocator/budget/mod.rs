@@ -372,9 +372,7 @@ impl BudgetPass {
         }
         Some(Found { known, tensors: reading.tensors })
     }
-}
 
-impl BudgetPass {
     /// Returns `true` if a buffer of this size, which is more than the type allocates at once, is refused.
     fn refuses(&mut self, buffer_type: BufferType, size: Bytes) -> bool {
         if self.limits_tensors {
