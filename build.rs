@@ -72,7 +72,7 @@ mod header {
     const TOPICS: [(&str, &str); 18] = [
         ("lastuse_version", "is lastuse in use, and what it has done"),
         ("lastuse_set", "settings: rules of sharing, effort, files"),
-        ("lastuse_gallocr_trim", "memory that the latest graph does not need"),
+        ("lastuse_gallocr_trim", "memory that the latest graph does not need, and who allocates buffers"),
         ("lastuse_accounting_json", "what devices hold"),
         ("lastuse_graph_dump_begin", "values of tensors in files"),
         ("lastuse_arena_new", "memory that allocators share"),

@@ -3,10 +3,10 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
-use std::ptr::null;
 use std::sync::OnceLock;
 
-use crate::functions::{is_enabled, of_ggml, of_lastuse_if_there, of_owner};
+use crate::functions::is_enabled;
+use crate::wrapped::{of_ggml, of_lastuse_if_there, of_object};
 
 /// The environment variables, which lastuse reads too.
 const ACCOUNTING: [&CStr; 2] = [c"LASTUSE_ACCOUNTING", c"LASTUSE_LIVE"];
@@ -63,18 +63,6 @@ fn allocated(asked: usize, is_mapped: bool, allocate: impl FnOnce() -> *mut c_vo
 type Allocate = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 type FromHostPointer = unsafe extern "C" fn(*mut c_void, *mut c_void, usize, usize) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void);
-
-/// Returns the function of the ggml that an object belongs to: buffers, their types, devices and backends begin with an
-/// address in the library that defines them.
-///
-/// # Safety
-/// `F` is the type of the function of that name, and `object` is null or live.
-unsafe fn of_object<F: Copy>(object: *const c_void, name: &'static CStr) -> F {
-    // SAFETY: these objects begin with a pointer.
-    let first = if object.is_null() { null() } else { unsafe { object.cast::<*const c_void>().read() } };
-    // SAFETY: `F` is its type, as the caller guarantees.
-    unsafe { of_owner(first, name) }
-}
 
 /// Wraps ggml's function.
 ///

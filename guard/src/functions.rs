@@ -4,7 +4,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use crate::Callback;
-use crate::search::{find_anywhere, find_near, find_wrapped};
+use crate::search::find_wrapped;
+use crate::wrapped::{of_ggml, of_lastuse};
 
 /// The environment variables, which lastuse reads too.
 const VERIFY: &CStr = c"LASTUSE_VERIFY";
@@ -35,58 +36,6 @@ pub struct Functions {
     pub guard_eval: unsafe extern "C" fn(*mut c_void, bool, *mut c_void) -> bool,
     pub guard_free: unsafe extern "C" fn(*mut c_void),
     pub guard_check_graph: unsafe extern "C" fn(*mut c_void),
-}
-
-/// Converts the address of a function to a pointer; aborts the process if it is null.
-///
-/// # Safety
-/// `F` is the type of the function at `address`: a pointer to a function.
-unsafe fn function<F: Copy>(name: &CStr, address: *const c_void) -> F {
-    const { assert!(size_of::<F>() == size_of::<*const c_void>(), "a pointer") };
-    if address.is_null() {
-        missing(name);
-    }
-    // SAFETY: not null, of the same size, and a function of type `F`, as the caller guarantees.
-    unsafe { std::mem::transmute_copy(&address) }
-}
-
-/// Finds a function of the ggml that the caller of this library is bound to.
-///
-/// # Safety
-/// `F` is the type of the function of that name: a pointer to a function.
-pub unsafe fn of_ggml<F: Copy>(name: &'static CStr) -> F {
-    // SAFETY: `F` is the type of the function, as the caller guarantees.
-    unsafe { function(name, find_wrapped(name)) }
-}
-
-/// Finds a function of lastuse.
-///
-/// # Safety
-/// `F` is the type of the function of that name: a pointer to a function.
-unsafe fn of_lastuse<F: Copy>(name: &CStr) -> F {
-    // SAFETY: `F` is the type of the function, as the caller guarantees.
-    unsafe { function(name, find_anywhere(name)) }
-}
-
-/// Finds a function of lastuse that a version of it may lack.
-///
-/// # Safety
-/// `F` is the type of the function of that name: a pointer to a function.
-pub unsafe fn of_lastuse_if_there<F: Copy>(name: &CStr) -> Option<F> {
-    let found = Some(find_anywhere(name)).filter(|found| !found.is_null());
-    // SAFETY: `F` is its type, as the caller guarantees.
-    found.map(|found| unsafe { function(name, found) })
-}
-
-/// Finds the function of the ggml that an object belongs to, by an address in the library that has made it; otherwise of
-/// that which the caller of this library is bound to.
-///
-/// # Safety
-/// `F` is the type of the function of that name: a pointer to a function.
-pub unsafe fn of_owner<F: Copy>(address: *const c_void, name: &'static CStr) -> F {
-    let found = find_near(address.addr(), name).unwrap_or_else(|| find_wrapped(name));
-    // SAFETY: `F` is its type, as the caller guarantees.
-    unsafe { function(name, found) }
 }
 
 impl Functions {
@@ -138,15 +87,6 @@ impl Functions {
             guard_check_graph: unsafe { of_lastuse(c"lastuse_guard_check_graph") },
         }
     }
-}
-
-fn missing(name: &CStr) -> ! {
-    eprintln!(
-        "lastuse-guard: {} is missing: preload liblastuse.so before liblastuse_guard.so, into a program with a shared \
-         ggml",
-        name.to_string_lossy()
-    );
-    std::process::abort();
 }
 
 /// Returns the value of `LASTUSE_VERIFY`, NULL when it is not set. It is never freed.

@@ -19,6 +19,7 @@ mod ggml {
     }
 }
 mod search;
+mod wrapped;
 mod functions;
 mod run;
 mod passes;

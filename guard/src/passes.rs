@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::functions::{of_ggml, of_lastuse_if_there};
+use crate::wrapped::{of_ggml, of_lastuse_if_there};
 use crate::run::Call;
 
 /// The environment variables, which lastuse reads too.

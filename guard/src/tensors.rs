@@ -5,8 +5,9 @@
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
-use crate::functions::{is_enabled, of_ggml, of_lastuse_if_there};
+use crate::functions::is_enabled;
 use crate::turns::wait_for_turn;
+use crate::wrapped::{of_ggml, of_lastuse_if_there};
 
 type Tensor = *mut c_void;
 type Tensors = *const Tensor;

@@ -6,9 +6,10 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::functions::{Functions, of_ggml, of_lastuse_if_there};
+use crate::functions::Functions;
 use crate::passes::{has_several, is_on, note_allocated, prepare, restore};
 use crate::run::Call;
+use crate::wrapped::{of_ggml, of_lastuse_if_there};
 
 /// The environment variable, which lastuse reads too.
 const ARENA: &CStr = c"LASTUSE_ARENA";

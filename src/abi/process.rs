@@ -1,9 +1,10 @@
 //! The process: `lastuse_version`, `lastuse_enabled`, `lastuse_last_error`, `lastuse_stats_report`; and its settings,
-//! `lastuse_set` and `lastuse_gallocr_set`; and `lastuse_gallocr_trim`.
+//! `lastuse_set` and `lastuse_gallocr_set`; `lastuse_gallocr_trim` and `lastuse_buffer_allocate_by`.
 
 use std::ffi::{CString, c_char};
 
-use crate::ggml::{AllocatorSetting, captures, check_enabled, free_recycled, ggml_gallocr, set, totals};
+use crate::ggml::{AllocatorSetting, allocate_by, captures, check_enabled, free_recycled, set, totals};
+use crate::ggml::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_gallocr};
 
 use super::c_types::sized_struct;
 use super::call::{abort_on_panic, call, last_error, set_last_error};
@@ -173,6 +174,23 @@ pub unsafe extern "C" fn lastuse_gallocr_trim(galloc: *mut ggml_gallocr) -> bool
         }
         Ok(true)
     })
+}
+
+/// Has lastuse allocate each buffer by a function of the program, in place of ggml_backend_buft_alloc_buffer: for buffers from a pool
+/// of the program, or to be told of each. allocate returns a new buffer of this type, which lastuse frees with
+/// ggml_backend_buffer_free, or NULL where there is no memory; any thread may call it, and it calls no function of lastuse that uses
+/// an allocator. NULL: buffers are ggml's again. Types that place tensors themselves, on several devices, allocate on their own.
+///
+/// # Safety
+/// `allocate` is NULL, or may be called by any thread as long as it is set, and returns NULL or what is described above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_buffer_allocate_by(
+    allocate: Option<
+        unsafe extern "C" fn(buft: *mut ggml_backend_buffer_type, size: usize) -> *mut ggml_backend_buffer,
+    >,
+) {
+    // SAFETY: as the caller guarantees.
+    abort_on_panic(|| unsafe { allocate_by(allocate) });
 }
 
 /// Returns text as a string that `lastuse_string_free` frees.

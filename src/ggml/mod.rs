@@ -60,7 +60,7 @@ pub use extensions::recompute::{RecomputeRequest, recompute_graph};
 pub use extensions::reorder::{Reordered, reorder_nodes};
 pub use extensions::tiling::{TilingRequest, tile_graph};
 pub use linking::original::{Original, ggml_gallocr};
-pub use live::buffer_ref::BufferRef;
+pub use live::buffer_ref::{BufferRef, allocate_by};
 pub use live::buffers::BufferType;
 pub use live::lock::Lock;
 pub use live::recycled::free_all as free_recycled;

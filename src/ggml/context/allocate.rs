@@ -8,6 +8,7 @@ use crate::placement::{Bytes, padded};
 use crate::ggml::bindings::{ggml_backend_buffer, ggml_context, ggml_tensor};
 use crate::ggml::context::on_demand::take_when_written;
 use crate::ggml::linking::functions::Functions;
+use crate::ggml::live::buffer_ref::own_allocation;
 use crate::ggml::live::buffers::{Buffer, BufferType};
 use crate::ggml::live::recycled::free_all;
 use crate::ggml::live::tensor::TensorRef;
@@ -130,6 +131,7 @@ pub unsafe fn allocate_by_type(
     let (mut pointers, count) = pointers(tensors);
     if let Some(allocate) = functions.ggml_backend_buft_alloc_buffer_n
         && count > 0
+        && (own_allocation().is_none() || buffer_type.places_tensors_itself())
     {
         // SAFETY: that many live tensors; ggml keeps no reference to the list.
         return Some(unsafe { allocate(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) });

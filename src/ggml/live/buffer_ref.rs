@@ -1,11 +1,13 @@
 //! References to live buffers, what ggml's public accessors report about them, and which of them lastuse owns.
 
 use std::collections::BTreeMap;
-use std::ptr::NonNull;
+use std::ffi::c_void;
+use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::ggml::USAGE_NOT_KNOWN;
-use crate::ggml::bindings::ggml_backend_buffer;
+use crate::ggml::bindings::{ggml_backend_buffer, ggml_backend_buft_alloc_buffer};
 use crate::placement::Bytes;
 
 use super::lock::{Lock, this_thread};
@@ -159,6 +161,26 @@ impl Drop for Visit {
             owned.visits.swap_remove(at);
         }
     }
+}
+
+/// The function of the program that allocates buffers; null for ggml's.
+static OWN_ALLOCATION: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// Has buffers allocated by a function of the program; `None`: by ggml's.
+///
+/// # Safety
+/// The function may be called by any thread as long as it is set, with a live buffer type and bytes, and returns null or a new
+/// buffer of that type which `ggml_backend_buffer_free` frees.
+pub unsafe fn allocate_by(allocate: Option<ggml_backend_buft_alloc_buffer>) {
+    let address = allocate.map_or(null_mut(), |allocate| (allocate as *mut c_void).cast());
+    OWN_ALLOCATION.store(address, Ordering::Release);
+}
+
+/// Returns the function of the program that allocates buffers, if there is one.
+pub fn own_allocation() -> Option<ggml_backend_buft_alloc_buffer> {
+    let address = OWN_ALLOCATION.load(Ordering::Acquire);
+    // SAFETY: null becomes `None`; else it is a function that was set.
+    unsafe { std::mem::transmute::<*mut c_void, Option<ggml_backend_buft_alloc_buffer>>(address) }
 }
 
 /// Notes a new buffer.

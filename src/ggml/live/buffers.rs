@@ -13,7 +13,9 @@ use crate::ggml::USAGE_COMPUTE;
 use crate::ggml::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_backend_device, ggml_tallocr};
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::live::buffer_interface::BufferInterface;
-use crate::ggml::live::buffer_ref::{BufferRef, OwnedBuffer, note_allocated, note_freed, note_given, note_used};
+use crate::ggml::live::buffer_ref::{
+    BufferRef, OwnedBuffer, note_allocated, note_freed, note_given, note_used, own_allocation,
+};
 use crate::ggml::live::remote_sizes::{is_remote, remote_size};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
@@ -204,9 +206,9 @@ impl BufferType {
     /// Allocates a buffer; `None` if there is not enough memory.
     pub fn allocate(self, size: Bytes) -> Option<Buffer> {
         let size = usize::try_from(size).ok()?;
-        // SAFETY: a live buffer type.
-        let buffer = unsafe { (self.functions().ggml_backend_buft_alloc_buffer)(self.as_ptr(), size) };
-        let buffer = NonNull::new(buffer)?;
+        let allocate = own_allocation().unwrap_or(self.functions().ggml_backend_buft_alloc_buffer);
+        // SAFETY: a live buffer type, and ggml's function or the program's.
+        let buffer = NonNull::new(unsafe { allocate(self.as_ptr(), size) })?;
         // SAFETY: lives until `note_freed` or `note_given`.
         let reference = unsafe { BufferRef::from_non_null(buffer) };
         let (base, held) = self.runtime.extent(reference);
