@@ -5,7 +5,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rustc-check-cfg=cfg(embedded, embedded_guard)");
+    println!("cargo:rustc-check-cfg=cfg(embedded, embedded_guard, embedded_measure)");
     if std::env::var_os("CARGO_FEATURE_EMBED").is_some() && std::env::var("PROFILE").as_deref() == Ok("release") {
         embed();
     }
@@ -16,17 +16,20 @@ fn main() {
 /// as a file.
 fn embed() {
     println!("cargo:rerun-if-changed=../src");
-    println!("cargo:rerun-if-changed=../guard/src");
     println!("cargo:rerun-if-changed=../Cargo.toml");
     println!("cargo:rerun-if-env-changed=LASTUSE_LIBRARIES");
     let folder = library("lastuse");
     println!("cargo:rustc-cfg=embedded");
     println!("cargo:rustc-env=LASTUSE_EMBEDDED={}", path(&folder.join("liblastuse.so")));
-    // The published package does not contain the guard.
-    if Path::new("../guard/Cargo.toml").exists() {
-        let folder = library("lastuse-guard");
-        println!("cargo:rustc-cfg=embedded_guard");
-        println!("cargo:rustc-env=LASTUSE_EMBEDDED_GUARD={}", path(&folder.join("liblastuse_guard.so")));
+    // The published package does not contain the others.
+    for (name, part) in [("guard", "GUARD"), ("measure", "MEASURE")] {
+        println!("cargo:rerun-if-changed=../{name}/src");
+        if Path::new("..").join(name).join("Cargo.toml").exists() {
+            let folder = library(&format!("lastuse-{name}"));
+            println!("cargo:rustc-cfg=embedded_{name}");
+            let file = folder.join(format!("liblastuse_{name}.so"));
+            println!("cargo:rustc-env=LASTUSE_EMBEDDED_{part}={}", path(&file));
+        }
     }
 }
 

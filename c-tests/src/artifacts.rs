@@ -68,6 +68,16 @@ pub fn guard_library() -> Result<PathBuf> {
     Ok(target.join("release/liblastuse_guard.so"))
 }
 
+/// Builds `liblastuse_measure.so`, with which programs run without memory for their buffers.
+///
+/// # Errors
+/// The message of cargo.
+pub fn measure_library() -> Result<PathBuf> {
+    let target = target_folder().join(LIBRARIES);
+    cargo_build(&target, &["--release", "--lib", "--package", "lastuse-measure"])?;
+    Ok(target.join("release/liblastuse_measure.so"))
+}
+
 /// Builds the command-line tool and returns its path: in a folder `bin` next to the folder `lib` of its libraries, as
 /// where a package is installed.
 ///
@@ -76,7 +86,7 @@ pub fn guard_library() -> Result<PathBuf> {
 pub fn tool() -> Result<PathBuf> {
     let built = build_as_tests_do()?;
     let root = target_folder().join(TOOL);
-    for library in [lastuse(Build::Release)?.shared, guard_library()?] {
+    for library in [lastuse(Build::Release)?.shared, guard_library()?, measure_library()?] {
         install(&library, &root.join("lib"))?;
     }
     install(&built.join("lastuse"), &root.join("bin"))

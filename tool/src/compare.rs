@@ -130,7 +130,8 @@ fn sample(
     Ok(events)
 }
 
-fn last_lines(text: &str) -> String {
+/// Returns the last lines of what a program has printed.
+pub fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(10)..].join("\n")
 }

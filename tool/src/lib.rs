@@ -14,6 +14,7 @@ mod foreign;
 mod input;
 mod launch;
 mod manual;
+mod measure;
 mod neurons;
 mod offload;
 mod output;
@@ -48,6 +49,7 @@ use clap::{ArgAction, Parser, Subcommand};
     arg_required_else_help = true,
     after_help = "Examples:
   lastuse run ./llama-cli -m model.gguf                a program, unchanged
+  lastuse measure ./llama-server -m model.gguf ...     its bytes, without loading it
   lastuse run --capture graphs ./llama-cli -m ...      its graphs, to files
   lastuse explain graphs                               what is live at the peak
   lastuse draw graphs -o map.html                      to explore in a browser
@@ -72,6 +74,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Measure(measure::Arguments),
     Enable(service::Enable),
     Disable(service::Disable),
     Explain(explain::Arguments),
@@ -92,6 +95,7 @@ enum Command {
 pub fn run() -> ExitCode {
     let result = match usage::parse::<Arguments>().command {
         Command::Run(arguments) => run::run(arguments),
+        Command::Measure(arguments) => measure::run(&arguments),
         Command::Enable(arguments) => service::enable(&arguments),
         Command::Disable(arguments) => service::disable(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),

@@ -16,7 +16,7 @@ use crate::output::{print_error, print_styled_error};
 const WRONG_USAGE: u8 = 2;
 
 /// The commands whose exit code is that of a program: all their own failures have one code, as those of `env` and `timeout`.
-const RUN_PROGRAMS: [&str; 2] = ["run", "compare"];
+const RUN_PROGRAMS: [&str; 3] = ["run", "compare", "measure"];
 
 /// Why a command failed.
 #[derive(Debug)]

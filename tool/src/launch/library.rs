@@ -36,6 +36,16 @@ pub const GUARD: Library = Library {
     embedded: None,
 };
 
+/// What a dry run needs: it stands in for the memory of buffers.
+pub const MEASURE: Library = Library {
+    name: "liblastuse_measure.so",
+    package: "lastuse-measure",
+    #[cfg(embedded_measure)]
+    embedded: Some(include_bytes!(env!("LASTUSE_EMBEDDED_MEASURE"))),
+    #[cfg(not(embedded_measure))]
+    embedded: None,
+};
+
 impl Library {
     /// Finds the library next to this tool, in ../lib or in ../lib/lastuse, or else unpacks the embedded one.
     pub fn find(&self) -> Result<PathBuf, NotStarted> {

@@ -158,6 +158,21 @@ impl Launcher {
         Ok(())
     }
 
+    /// Preloads what a dry run needs. It comes before the guard, whose functions it calls.
+    ///
+    /// # Errors
+    /// It is not found, or the program has lastuse and its ggml linked in, so that nothing can stand in for them.
+    pub fn measure(&mut self) -> Result<(), NotStarted> {
+        if self.libraries.is_empty() {
+            return Err(NotStarted::failed(format!(
+                "{}: its ggml is linked in, and a dry run needs one that is a shared library",
+                self.program.display()
+            )));
+        }
+        self.libraries.insert(1, library::MEASURE.find()?);
+        Ok(())
+    }
+
     /// Starts the program; `prepare` may change the command.
     pub fn start(&mut self, allocator: Allocator, prepare: impl FnOnce(&mut Command)) -> Result<Run, NotStarted> {
         let events = self.folder.path().join(format!("events-{}.jsonl", self.runs));

@@ -98,6 +98,37 @@ pub fn devices_in(unit: SizeUnit, accounting: &Accounting, rows: &[&RunRow]) -> 
     table.text()
 }
 
+/// A device in a dry run.
+#[derive(Clone, Copy, Debug)]
+pub struct MeasuredDevice<'a> {
+    /// What it would hold.
+    pub device: &'a AccountedDevice,
+    /// The same with ggml-alloc, if that is known.
+    pub ggml_alloc: Option<Sums>,
+    /// What of it takes memory only as it is used.
+    pub on_demand: Option<Sums>,
+    /// The bytes of its largest buffer.
+    pub largest: Bytes,
+}
+
+/// Formats what devices would hold as text.
+pub fn measured_devices(unit: SizeUnit, devices: &[MeasuredDevice<'_>]) -> String {
+    let mut table = Grid::new(&[&*format!("device, {}", unit.name())], &[&PARTS[..], &["largest buffer"]].concat());
+    let mut add = |name: &str, sums: &Sums, largest: &str| {
+        let sizes = parts(sums).map(|bytes| Cell::new(&unit.text(bytes)));
+        table.add([Cell::new(name)].into_iter().chain(sizes).chain([Cell::new(largest)]));
+    };
+    for MeasuredDevice { device, ggml_alloc, on_demand, largest } in devices {
+        add(&device.name, &device.sums, &unit.text(*largest));
+        for (name, sums) in [("  with ggml-alloc", ggml_alloc), ("  of it on demand", on_demand)] {
+            if let Some(sums) = sums {
+                add(name, sums, "");
+            }
+        }
+    }
+    table.text()
+}
+
 /// Returns the devices, with the sums of all if that is asked for and there are several.
 fn devices(accounting: &Accounting, with_all: bool) -> Grid {
     let mut table = Grid::new(&["device"], &[&PARTS[..], &["free"]].concat());

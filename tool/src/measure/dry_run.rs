@@ -1,0 +1,140 @@
+//! A dry run of a program: it loads its model, makes its contexts and reserves its graphs without memory for them.
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted};
+use crate::compare::last_lines;
+use crate::run::accounting::Written;
+
+/// What a program would hold.
+pub struct DryRun {
+    /// By process.
+    pub processes: Vec<Process>,
+    /// What its allocators have planned.
+    pub events: Events,
+}
+
+/// A process that has used ggml.
+pub struct Process {
+    /// What its devices would hold, each when it held the most.
+    pub written: Written,
+    /// How its dry run ended.
+    pub end: End,
+}
+
+/// How a dry run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Whether it came to its end: what a program does next may not be known without results.
+    pub is_complete: bool,
+    /// The graphs that were not computed.
+    pub graphs: u64,
+    /// Why it ended, or was ended.
+    pub why: String,
+}
+
+/// A dry run to be started.
+pub struct Request<'a> {
+    /// Settings of the library.
+    pub settings: &'a [(&'static str, String)],
+    /// Arguments of the program behind those that it has.
+    pub more: &'a [String],
+    /// A folder that its graphs are captured to.
+    pub captures: Option<&'a Path>,
+    /// Whether what it prints is shown.
+    pub is_verbose: bool,
+}
+
+impl DryRun {
+    /// Runs the program.
+    ///
+    /// # Errors
+    /// It fails before it has computed anything, with its exit code and its last messages, or uses no ggml that lastuse serves.
+    pub fn new(launcher: &mut Launcher, request: &Request<'_>) -> Result<Self, NotStarted> {
+        let lost = |error: io::Error| NotStarted::failed(format!("a dry run failed: {error}"));
+        let folder = tempfile::Builder::new().prefix("dry-run-").tempdir_in(launcher.folder()).map_err(lost)?;
+        let messages = tempfile::NamedTempFile::new_in(folder.path()).map_err(lost)?;
+        let stderr = messages.reopen().map_err(lost)?;
+        let run = launcher.start(Allocator::Lastuse, |command| {
+            prepare(command, request, folder.path());
+            if !request.is_verbose {
+                command.stderr(stderr);
+            }
+        })?;
+        let exit = run.child.wait().map_err(lost)?;
+        let events = Events::read(&run.events);
+        let processes = Process::all_in(folder.path()).map_err(NotStarted::failed)?;
+        let has_computed = processes.iter().any(|process| process.end.graphs > 0);
+        if !exit.status.success() && !has_computed {
+            let printed = String::from_utf8_lossy(&fs::read(messages.path()).unwrap_or_default()).into_owned();
+            let last = last_lines(&printed);
+            let last = if last.is_empty() { String::new() } else { format!(":\n{last}") };
+            let name = launcher.name();
+            let message = format!("{name} failed before it computed anything ({}){last}", exit.status);
+            let code = exit.status.code().unwrap_or_else(|| 128 + exit.status.signal().unwrap_or_default());
+            return Err(NotStarted { code: u8::try_from(code).unwrap_or(FAILED), message });
+        }
+        if processes.is_empty() {
+            return Err(NotStarted::failed(format!("{}: {}", launcher.name(), events.nothing_planned())));
+        }
+        Ok(Self { processes, events })
+    }
+
+    /// Returns why a dry run ended where the program might have gone on otherwise, if one did.
+    pub fn unknown(&self) -> Option<&End> {
+        self.processes.iter().map(|process| &process.end).find(|end| !end.is_complete)
+    }
+}
+
+/// Sets what a dry run needs in the environment of a program.
+fn prepare(command: &mut Command, request: &Request<'_>, folder: &Path) {
+    command.args(request.more).envs(request.settings.iter().cloned());
+    command.env("LASTUSE_MEASURE", folder).env("LASTUSE_ACCOUNTING", folder.join("%p.json"));
+    if let Some(captures) = request.captures {
+        command.env("LASTUSE_CAPTURE", captures);
+    }
+    // What is printed has no meaning. Nobody is asked.
+    command.stdout(Stdio::null());
+    if io::stdin().is_terminal() {
+        command.stdin(Stdio::null());
+    }
+}
+
+impl Process {
+    /// Reads what processes have written to a folder, in the order of their numbers.
+    fn all_in(folder: &Path) -> Result<Vec<Self>, String> {
+        let failed = |error: io::Error| format!("{}: {error}", folder.display());
+        let entries: Result<Vec<_>, _> = fs::read_dir(folder).map_err(failed)?.collect();
+        let files = entries.map_err(failed)?.into_iter().map(|entry| entry.path());
+        let is_accounting = |file: &PathBuf| file.extension().is_some_and(|ending| ending == "json");
+        let mut all = Vec::new();
+        for file in files.filter(is_accounting) {
+            let written = Written::read(&file)?;
+            if !written.accounting.buffers.is_empty() {
+                all.push(Self { written, end: End::read(&file.with_extension("end")) });
+            }
+        }
+        all.sort_by_key(|process| process.written.accounting.process);
+        Ok(all)
+    }
+}
+
+impl End {
+    /// Reads how a process has ended; one that was killed has not written it.
+    fn read(file: &Path) -> Self {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let mut lines = text.lines();
+        let kind = lines.next().unwrap_or_default();
+        let graphs = lines.next().and_then(|graphs| graphs.parse().ok()).unwrap_or(0);
+        let why = match (kind, lines.next()) {
+            ("exited", _) => "the program has ended".to_owned(),
+            (_, Some(why)) => why.to_owned(),
+            (_, None) => "the program was killed".to_owned(),
+        };
+        Self { is_complete: ["exited", "complete"].contains(&kind), graphs, why }
+    }
+}
