@@ -20,10 +20,13 @@ pub mod packages;
 mod prepared;
 mod program;
 mod runs;
+mod schema;
 mod sources;
 mod training;
 
-pub use artifacts::{Build, Lastuse, build_side_by_side, guard_library, lastuse, tool, tool_with_libraries_inside};
+pub use artifacts::{
+    Build, Lastuse, build_side_by_side, guard_library, lastuse, measure_library, tool, tool_with_libraries_inside,
+};
 pub use browser::{Browser, is_root};
 pub use captures::{Capture, Generator, program_on_llama, write_model_without_data};
 pub use commands::bench_of_names;
@@ -40,6 +43,7 @@ pub use placed::{
 pub use prepared::Prepared;
 pub use program::{Linked, Outcome, Program, clear_variables};
 pub use runs::{Runs, Way};
+pub use schema::follows_schema;
 pub use sources::{Case, cases};
 pub use training::{PLAIN, TrainingDriver, TrainingMethod, TrainingPrograms, TrainingRun, TrainingSetup};
 

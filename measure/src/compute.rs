@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::end::{End, end, watch};
 use crate::is_active;
+use crate::stand_ins::clear_results;
 use crate::wrapped::of_ggml;
 
 const STATUS_SUCCESS: c_int = 0;
@@ -33,6 +34,7 @@ pub fn begin_alike() {
 /// Leaves out a graph that has its memory.
 fn leave_out() -> c_int {
     watch();
+    clear_results();
     GRAPHS.fetch_add(1, Ordering::Relaxed);
     if ALIKE.fetch_add(1, Ordering::Relaxed) >= MOST_ALIKE {
         end(End::Complete, &format!("{MOST_ALIKE} graphs in a row needed no buffer that was not there"));

@@ -4,6 +4,7 @@ mod check;
 mod command_line;
 mod convert;
 mod explain;
+mod measure;
 mod neurons;
 mod offload;
 mod plan;

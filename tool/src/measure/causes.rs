@@ -34,13 +34,14 @@ pub fn causes(accounting: &Accounting, device: &str) -> Vec<Cause> {
         let class = MemoryClass::ALL.iter().position(|&it| it == class).unwrap_or(0);
         *groups.entry((class, what)).or_default() += bytes;
     };
-    let own = accounting.buffers.iter().filter(|buffer| buffer.device == device);
-    for buffer in own {
+    let tensors = accounting.graphs.iter().flat_map(|graph| &graph.tensors);
+    let copies = tensors.filter_map(|tensor| copied(&tensor.name)).map(|(_, number)| number + 1).max().unwrap_or(1);
+    for buffer in accounting.buffers.iter().filter(|buffer| buffer.device == device) {
         if buffer.usage == BufferUsage::Compute {
             let live = accounting.graphs.iter().map(|graph| peak(graph, buffer.id)).max_by_key(|(bytes, _)| *bytes);
             let (bytes, live) = live.unwrap_or_default();
             for (tensor, bytes) in live {
-                add(MemoryClass::Compute, reason(tensor), bytes);
+                add(MemoryClass::Compute, reason(tensor, copies), bytes);
             }
             let rest = buffer.sums.compute.saturating_sub(bytes);
             add(MemoryClass::Compute, "for other graphs, and gaps between tensors".to_owned(), rest);
@@ -120,14 +121,22 @@ fn uncovered([start, end]: [Bytes; 2], others: &[[Bytes; 2]]) -> Bytes {
     end - start - covered
 }
 
-/// Returns why a tensor of a graph is there.
-pub fn reason(tensor: &AccountedTensor) -> String {
+/// Returns what a scheduler has copied to another device, and the number of the copy: it names copies "DEVICE#NAME#NUMBER".
+fn copied(name: &str) -> Option<(&str, u32)> {
+    let (_, rest) = name.split_once('#')?;
+    let (name, number) = rest.rsplit_once('#')?;
+    Some((name, number.parse().ok()?))
+}
+
+/// Returns why a tensor of a graph is there, in which schedulers make as many copies of each input.
+pub fn reason(tensor: &AccountedTensor, copies: u32) -> String {
     let name = &*tensor.name;
-    if let Some(copied) = name.split('#').nth(1).filter(|_| name.matches('#').count() == 2) {
-        return if copied.ends_with(".weight") {
-            format!("weights of the host, copied for large batches: {}", collapsed(copied))
-        } else {
-            format!("copies of what other devices have, {} of each input in pipelines: {}", "one or more", collapsed(copied))
+    if let Some((copied, _)) = copied(name) {
+        let what = collapsed(copied);
+        return match copies {
+            _ if copied.ends_with(".weight") => format!("weights of the host, copied for large batches: {what}"),
+            1 => format!("what another device has, copied: {what}"),
+            _ => format!("what another device has, in {copies} copies for a pipeline: {what}"),
         };
     }
     let tokens = tensor.ne[1];

@@ -16,6 +16,8 @@ pub struct DryRun {
     pub processes: Vec<Process>,
     /// What its allocators have planned.
     pub events: Events,
+    /// The peak resident memory of the dry run.
+    pub peak_bytes: u64,
 }
 
 /// A process that has used ggml.
@@ -67,12 +69,17 @@ impl DryRun {
         })?;
         let exit = run.child.wait().map_err(lost)?;
         let events = Events::read(&run.events);
-        let processes = Process::all_in(folder.path()).map_err(NotStarted::failed)?;
-        let has_computed = processes.iter().any(|process| process.end.graphs > 0);
-        if !exit.status.success() && !has_computed {
+        let mut processes = Process::all_in(folder.path()).map_err(NotStarted::failed)?;
+        if !exit.status.success() {
             let printed = String::from_utf8_lossy(&fs::read(messages.path()).unwrap_or_default()).into_owned();
             let last = last_lines(&printed);
             let last = if last.is_empty() { String::new() } else { format!(":\n{last}") };
+            // What fails without results may be an end like others.
+            if let Some(process) = processes.iter_mut().find(|process| process.end.graphs > 0) {
+                process.end.is_complete = false;
+                process.end.why = format!("without results it failed ({}){last}", exit.status);
+                return Ok(Self { processes, events, peak_bytes: exit.peak_bytes });
+            }
             let name = launcher.name();
             let message = format!("{name} failed before it computed anything ({}){last}", exit.status);
             let code = exit.status.code().unwrap_or_else(|| 128 + exit.status.signal().unwrap_or_default());
@@ -81,7 +88,7 @@ impl DryRun {
         if processes.is_empty() {
             return Err(NotStarted::failed(format!("{}: {}", launcher.name(), events.nothing_planned())));
         }
-        Ok(Self { processes, events })
+        Ok(Self { processes, events, peak_bytes: exit.peak_bytes })
     }
 
     /// Returns why a dry run ended where the program might have gone on otherwise, if one did.

@@ -76,13 +76,13 @@ impl Lever {
             && tensors().any(|tensor| tensor.name.starts_with("l_out-") || tensor.name.starts_with("blk.0."));
         let mut all = Vec::new();
         if is_llama_cpp {
-            let has = |what: &str| tensors().any(|tensor| reason(tensor).starts_with(what));
+            let has = |what: &str| tensors().any(|tensor| reason(tensor, 1).starts_with(what));
             let argument = |words: &str| Self {
                 option: words.to_owned(),
                 more: words.split(' ').map(str::to_owned).collect(),
                 settings: Vec::new(),
             };
-            let tokens = tensors().filter(|tensor| tensor.name.starts_with("inp_")).map(|tensor| tensor.ne[0]).max();
+            let tokens = tensors().filter(|tensor| tensor.name == "inp_tokens").map(|tensor| tensor.ne[0]).max();
             if let Some(half) = tokens.map(|tokens| tokens / 2).filter(|&half| half >= 32) {
                 all.push(argument(&format!("-ub {half}")));
             }

@@ -149,7 +149,7 @@ impl Report<'_> {
         let tried: Vec<Value> = self.tried.iter().map(Tried::json).collect();
         let json = json!({
             "format": "lastuse-measurement", "version": 1, "program": self.program, "processes": processes,
-            "options": self.explains.then_some(tried),
+            "peak_resident_bytes": self.dry_run.peak_bytes, "options": self.explains.then_some(tried),
         });
         format!("{json}\n")
     }

@@ -8,6 +8,7 @@ use lastuse_c_tests::{Program, Result, guard_library, tool};
 
 use crate::job::Job;
 use crate::jobs::{Options, run_jobs};
+use crate::measured::measure_jobs;
 use crate::run::{Run, run, run_beside};
 
 /// Checks that a job has the same results on lastuse, and no larger buffer.
@@ -131,6 +132,10 @@ pub fn run_all(
     (shared, budgeted): (&[SharedJob], &[BudgetedJob]),
     options: &Options,
 ) -> Result<()> {
+    if options.measured {
+        let all: Vec<&Job> = jobs.iter().chain(shared.iter().map(|shared| &shared.job)).collect();
+        return measure_jobs(host, folder, &all, options);
+    }
     let is_wanted = |job: &Job| options.names(job) && !options.faults;
     let shared: Vec<&SharedJob> = shared.iter().filter(|shared| is_wanted(&shared.job)).collect();
     let budgeted: Vec<&BudgetedJob> = budgeted.iter().filter(|budgeted| is_wanted(&budgeted.job)).collect();

@@ -19,6 +19,8 @@ pub struct Options {
     pub only: Vec<String>,
     /// Each buffer is refused in its own run, instead of comparing.
     pub faults: bool,
+    /// `lastuse measure` is compared with runs, instead.
+    pub measured: bool,
 }
 
 impl Options {
@@ -42,7 +44,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { rounds: 5, only: Vec::new(), faults: false }
+        Self { rounds: 5, only: Vec::new(), faults: false, measured: false }
     }
 }
 

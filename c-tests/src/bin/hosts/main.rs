@@ -10,6 +10,7 @@ mod instrumentation;
 mod job;
 mod jobs;
 mod llama;
+mod measured;
 mod programs;
 mod report;
 mod rpc;
@@ -31,7 +32,7 @@ const HELP: &str = "\
 Builds a program that uses ggml by its own build files, and runs the tests that need it with lastuse in its place.
 These builds take minutes, so they are not part of cargo test. They are kept in target/hosts.
 
-Usage: cargo hosts [HOST] [--build | --faults] [--rounds N] [--only WORDS]
+Usage: cargo hosts [HOST] [--build | --faults | --measured] [--rounds N] [--only WORDS]
        cargo hosts cuda --device-script
 
   (nothing)      list the hosts
@@ -39,6 +40,8 @@ Usage: cargo hosts [HOST] [--build | --faults] [--rounds N] [--only WORDS]
   --build        build it only
   --faults       refuse each compute buffer instead, in a separate run, and later ones that are not smaller: the
                  program must go on, or end with its error; not of vulkan, cuda
+  --measured     measure each job by a dry run instead, and run it once: each device must hold what \"lastuse measure\" says,
+                 in all classes; not of rpc, vulkan, cuda
   --rounds N     run each job N times, on both allocators side by side (default 5); not of rpc, vulkan, cuda
   --only WORDS   run only the jobs with all of these words in their labels, and write no report; not of
                  rpc without --faults, vulkan, cuda
@@ -65,7 +68,11 @@ impl Takes {
     fn all_of(self, options: &Options) -> bool {
         match self {
             Self::All => true,
-            Self::Faults => options.rounds == Options::default().rounds && (options.faults || options.only.is_empty()),
+            Self::Faults => {
+                options.rounds == Options::default().rounds
+                    && (options.faults || options.only.is_empty())
+                    && !options.measured
+            }
             Self::Nothing => *options == Options::default(),
         }
     }
@@ -209,6 +216,7 @@ fn parse(arguments: &[String]) -> Result<Wanted> {
             "--help" | "-h" | "help" => return Ok(Wanted::Help),
             "--build" => is_build_only = true,
             "--faults" => options.faults = true,
+            "--measured" => options.measured = true,
             "--device-script" => is_script = true,
             "--prepared" => prepared = Some(PathBuf::from(arguments.next().ok_or("--prepared needs a folder")?)),
             "--rounds" => options.rounds = rounds(arguments.next())?,
@@ -265,7 +273,7 @@ mod tests {
         );
         assert!(parsed(&["vulkan", "vulkan"]).is_err_and(|why| why.contains("one host")));
         assert!(parsed(&["--build"]).is_err_and(|why| why.contains("need a host")));
-        let options = Options { rounds: 3, only: vec!["llama".to_owned(), "flash".to_owned()], faults: false };
+        let options = Options { rounds: 3, only: vec!["llama".to_owned(), "flash".to_owned()], faults: false, measured: false };
         let run = parsed(&["llama", "--rounds", "3", "--only", "llama flash"]);
         assert!(matches!(run, Ok(Wanted::Run { options: found, .. }) if found == options));
         let run = parsed(&["llama", "--faults"]);

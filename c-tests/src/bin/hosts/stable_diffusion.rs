@@ -14,6 +14,7 @@ use lastuse_vendor::{Package, target_folder};
 use crate::changed::{BudgetedJob, REORDER, ReorderedJob, captures};
 use crate::job::{OUTPUT, Way};
 use crate::jobs::{Options, run_jobs};
+use crate::measured::measure_jobs;
 use crate::programs::{Driver, Programs};
 
 /// Its name on the command line.
@@ -133,6 +134,9 @@ pub fn test(options: &Options) -> Result<()> {
     let is_last = last.any(|job| options.names(job));
     // Words that name the last ones alone name none of the others.
     if !is_last || jobs.iter().any(|job| options.names(job)) {
+        if options.measured {
+            return measure_jobs(NAME, &folder, &jobs.iter().collect::<Vec<_>>(), options);
+        }
         run_jobs(NAME, &folder, &jobs, options)?;
     }
     for last in ordered.iter().filter(|last| options.names(&last.job) && !options.faults) {

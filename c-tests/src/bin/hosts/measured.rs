@@ -1,0 +1,91 @@
+//! What `lastuse measure` says of a job, compared with what its run holds.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use lastuse_c_tests::{Program, Result, tool};
+use serde_json::Value;
+
+use crate::job::{Job, OUTPUT, Threads, Way};
+use crate::jobs::Options;
+
+/// What is compared of each device, in bytes.
+const CLASSES: [&str; 6] = ["weights", "kv", "compute", "other", "rounding", "total"];
+
+/// The most bytes that a dry run has resident, beside what the program's own tables take.
+const MOST_RESIDENT: u64 = 300 << 20;
+
+/// Measures the preloaded jobs, and runs each: the bytes of each device must be the same in all classes.
+///
+/// # Errors
+/// A failed check.
+pub fn measure_jobs(host: &str, folder: &Path, jobs: &[&Job], options: &Options) -> Result<()> {
+    // Which of several threads hold their buffers at the same time depends on how long each computes.
+    let is_wanted = |job: &&&Job| {
+        job.way == Way::Preloaded && job.threads != Threads::SeveralWithAllocators && options.names(job)
+    };
+    let wanted: Vec<&&Job> = jobs.iter().filter(is_wanted).collect();
+    let mut wrong = 0;
+    for (number, job) in wanted.iter().enumerate() {
+        eprintln!("[{host}] measured, {} of {}: {}", number + 1, wanted.len(), job.label());
+        match measure(job, folder) {
+            Ok(line) => println!("{}: {line}", job.label()),
+            Err(why) => {
+                eprintln!("[{host}]   FAILED: {}: {why}", job.label());
+                wrong += 1;
+            }
+        }
+    }
+    if wrong == 0 { Ok(()) } else { Err(format!("{wrong} jobs of {host} are measured wrongly, see above")) }
+}
+
+fn measure(job: &Job, folder: &Path) -> Result<String> {
+    let output = folder.join("measured");
+    let path = output.to_string_lossy();
+    let arguments: Vec<String> = job.arguments.iter().map(|argument| argument.replace(OUTPUT, &path)).collect();
+    // The tool preloads lastuse, and nothing is counted by other means.
+    let libraries = job.with.variables.iter().filter(|(name, _)| *name == "LD_LIBRARY_PATH");
+    let variables: Vec<(&str, &OsStr)> = libraries.map(|(name, value)| (*name, value.as_os_str())).collect();
+    compare(&job.with.program, &arguments, &variables, folder)
+}
+
+/// Measures a program and runs it. Returns the bytes of its devices.
+///
+/// # Errors
+/// They differ, or one of both fails.
+pub fn compare(program: &Path, arguments: &[String], variables: &[(&str, &OsStr)], folder: &Path) -> Result<String> {
+    let tool = Program::existing(&tool()?);
+    let report = folder.join("measured.json");
+    let report = report.to_string_lossy();
+    let call = |options: &[&str]| {
+        let program = program.to_string_lossy();
+        let words = options.iter().copied().chain([&*program]).chain(arguments.iter().map(String::as_str));
+        let _ = fs::remove_file(&*report);
+        let outcome = tool.run_with(&words.collect::<Vec<_>>(), variables)?;
+        let text = fs::read_to_string(&*report).unwrap_or_default();
+        let json: Option<Value> = serde_json::from_str(&text).ok().filter(|_| outcome.code == Some(0));
+        json.ok_or_else(|| format!("lastuse {}: {}", options[0], outcome.describe()))
+    };
+    let run = call(&["run", "--json", "--output", &report])?;
+    let measured = call(&["measure", "--json", "--output", &report])?;
+    let [process] = measured["processes"].as_array().map(Vec::as_slice).unwrap_or_default() else {
+        return Err("not one process was measured".to_owned());
+    };
+    let sums = |devices: &Value| -> Vec<(String, [Option<u64>; 6])> {
+        let devices = devices.as_array().into_iter().flatten();
+        devices
+            .map(|it| (it["name"].as_str().unwrap_or_default().to_owned(), CLASSES.map(|class| it[class].as_u64())))
+            .collect()
+    };
+    let (found, expected) = (sums(&process["devices"]), sums(&run["devices"]));
+    if found.is_empty() || found != expected {
+        return Err(format!("{CLASSES:?}: measured {found:?}, and held {expected:?}"));
+    }
+    let resident = measured["peak_resident_bytes"].as_u64().unwrap_or(u64::MAX);
+    if resident > MOST_RESIDENT {
+        return Err(format!("{resident} bytes were resident while it was measured"));
+    }
+    let texts = found.iter().map(|(name, sums)| format!("{name} {} bytes", sums[5].unwrap_or_default()));
+    Ok(format!("{}, as in its run", texts.collect::<Vec<_>>().join(", ")))
+}

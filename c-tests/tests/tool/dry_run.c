@@ -1,0 +1,119 @@
+// A program that does not use lastuse, and loads weights: from a file, if it is given one. Then it does what its first argument says.
+//
+//   writes FILE   computes a graph, and replaces a file by its results
+//   waits         computes a graph, and waits for a signal
+//   goes-on       computes the same graph, again and again
+//   reads-small   reads back what it has written to a small tensor, and prints whether that is the same
+//   reads-weights reads the weights back
+//   fails         ends with an error before it computes anything
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "ggml-cpu.h"
+#include "ggml.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// 256 MiB of weights.
+enum { WIDTH = 8192, SMALL = 64 };
+
+struct model {
+    ggml_backend_t        backend;
+    struct ggml_context * context;
+    ggml_backend_buffer_t buffer;
+    struct ggml_tensor *  weights;
+    struct ggml_tensor *  small;
+};
+
+static void load(struct model * model, const char * path) {
+    struct ggml_init_params params = { 16 * ggml_tensor_overhead(), NULL, true };
+    model->backend                 = ggml_backend_cpu_init();
+    model->context                 = ggml_init(params);
+    model->weights                 = ggml_new_tensor_2d(model->context, GGML_TYPE_F32, WIDTH, WIDTH);
+    model->small                   = ggml_new_tensor_1d(model->context, GGML_TYPE_F32, SMALL);
+    ggml_set_name(model->weights, "the.weights");
+    model->buffer = ggml_backend_alloc_ctx_tensors(model->context, model->backend);
+    ggml_backend_buffer_set_usage(model->buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    if (path == NULL) {
+        return;
+    }
+    FILE * file = fopen(path, "rb");
+    if (file == NULL || fread(model->weights->data, 1, ggml_nbytes(model->weights), file) != ggml_nbytes(model->weights)) {
+        fprintf(stderr, "dry_run: cannot read %s\n", path);
+        exit(1);
+    }
+    fclose(file);
+}
+
+static float compute(const struct model * model, ggml_gallocr_t allocator) {
+    struct ggml_init_params params  = { 32 * ggml_tensor_overhead() + ggml_graph_overhead(), NULL, true };
+    struct ggml_context *   context = ggml_init(params);
+    struct ggml_cgraph *    graph   = ggml_new_graph(context);
+    struct ggml_tensor *    input   = ggml_new_tensor_2d(context, GGML_TYPE_F32, WIDTH, 4);
+    ggml_set_input(input);
+    struct ggml_tensor * output = ggml_sqr(context, ggml_mul_mat(context, model->weights, input));
+    ggml_set_output(output);
+    ggml_build_forward_expand(graph, output);
+    float result = 0.0f;
+    if (ggml_gallocr_alloc_graph(allocator, graph)) {
+        ggml_backend_tensor_memset(input, 0, 0, ggml_nbytes(input));
+        ggml_backend_graph_compute(model->backend, graph);
+        ggml_backend_tensor_get(output, &result, 0, sizeof(result));
+    }
+    ggml_free(context);
+    return result;
+}
+
+int main(int count, char ** arguments) {
+    struct model model;
+    const char * what  = count > 1 ? arguments[1] : "";
+    const char * file  = count > 2 ? arguments[2] : NULL;
+    const bool   reads = strncmp(what, "reads", 5) == 0;
+    load(&model, reads ? file : NULL);
+    if (strcmp(what, "fails") == 0) {
+        fprintf(stderr, "dry_run: it fails on purpose\n");
+        return 7;
+    }
+    if (strcmp(what, "reads-small") == 0) {
+        float written[SMALL], read[SMALL];
+        for (int i = 0; i < SMALL; i++) {
+            written[i] = (float) i;
+        }
+        ggml_backend_tensor_set(model.small, written, 0, sizeof(written));
+        ggml_backend_tensor_get(model.small, read, 0, sizeof(read));
+        if (memcmp(written, read, sizeof(read)) != 0) {
+            fprintf(stderr, "dry_run: it reads back something else\n");
+            return 1;
+        }
+    }
+    if (strcmp(what, "reads-weights") == 0) {
+        float * read = malloc(ggml_nbytes(model.weights));
+        ggml_backend_tensor_set(model.weights, read, 0, ggml_nbytes(model.weights));
+        ggml_backend_tensor_get(model.weights, read, 0, ggml_nbytes(model.weights));
+        free(read);
+    }
+    ggml_gallocr_t allocator = ggml_gallocr_new(ggml_backend_get_default_buffer_type(model.backend));
+    float          result    = compute(&model, allocator);
+    printf("result=%g\n", (double) result);
+    if (strcmp(what, "writes") == 0) {
+        FILE * out = fopen(file, "w");
+        fprintf(out, "%g\n", (double) result);
+        fclose(out);
+    } else if (strcmp(what, "waits") == 0) {
+        pause();
+    } else if (strcmp(what, "goes-on") == 0) {
+        for (;;) {
+            compute(&model, allocator);
+        }
+    }
+    ggml_gallocr_free(allocator);
+    ggml_backend_buffer_free(model.buffer);
+    ggml_free(model.context);
+    ggml_backend_free(model.backend);
+    return 0;
+}

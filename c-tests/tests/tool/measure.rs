@@ -1,0 +1,133 @@
+//! `lastuse measure` on real programs: what it says is what their runs hold, and nothing is computed, read or written for it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use lastuse_c_tests::{Linked, folder, follows_schema};
+use lastuse_vendor::{Package, target_folder};
+use serde_json::Value;
+
+use crate::support;
+use crate::support::llama_style;
+use crate::support::tool::command;
+
+/// The bytes of the weights of `dry_run.c`.
+const WEIGHTS: u64 = 256 << 20;
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn call(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the tool starts")
+}
+
+fn program() -> String {
+    let ggml = support::ggml(Package::LlamaCpp);
+    support::build("dry-run", "tests/tool/dry_run.c", &ggml, Linked::SharedGgml).path().display().to_string()
+}
+
+fn new_folder(test: &str) -> PathBuf {
+    let folder = target_folder().join("c-tests/measure-files").join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("the target folder can be written to");
+    folder
+}
+
+/// Returns what is measured, which follows the committed schema.
+fn measured(arguments: &[&str]) -> Value {
+    let output = call(&[&["measure", "--json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).expect("one line of JSON");
+    let schema = folder().with_file_name("docs").join("measurement.schema.json");
+    let schema = serde_json::from_str(&fs::read_to_string(schema).expect("it is committed")).expect("JSON");
+    follows_schema(&schema, &json).unwrap_or_else(|why| panic!("{why}"));
+    json
+}
+
+/// Returns what each device would hold, or holds, by class.
+fn sums(devices: &Value) -> Vec<(String, Vec<u64>)> {
+    let classes = ["weights", "kv", "compute", "other", "rounding", "total"];
+    let devices = devices.as_array().expect("a list").iter();
+    devices
+        .map(|it| (it["name"].to_string(), classes.iter().map(|class| it[*class].as_u64().expect("bytes")).collect()))
+        .collect()
+}
+
+#[test]
+fn measured_bytes_are_those_of_the_run() {
+    let model = llama_style::build("measured", Package::LlamaCpp, Linked::SharedGgml);
+    let words = [&[model.path().to_str().expect("UTF-8")], llama_style::SMALL].concat();
+    let run = call(&[&["run", "--json"], words.as_slice()].concat());
+    let run: Value = serde_json::from_str(stdout(&run).lines().last().unwrap_or_default()).expect("JSON");
+    let json = measured(&words);
+    let [process] = json["processes"].as_array().expect("a list").as_slice() else { panic!("one process: {json}") };
+    assert_eq!(sums(&process["devices"]), sums(&run["devices"]));
+    assert_eq!(process["devices"][0]["ggml_alloc"], run["devices"][0]["ggml_alloc"]);
+    assert!(process["graphs_not_computed"].as_u64() > Some(0) && process["complete"] == true, "{process}");
+    let table = call(&[&["measure", "--bytes", "--why"], words.as_slice()].concat());
+    let text = stdout(&table);
+    let total = process["devices"][0]["total"].to_string();
+    for part in [total.as_str(), "with ggml-alloc", "CPU: fits; ", "CPU, compute: ", "not counted on CPU: "] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    assert_eq!(stderr(&table), "");
+}
+
+#[test]
+fn programs_are_ended_where_nothing_more_is_allocated() {
+    let (program, folder) = (program(), new_folder("ends"));
+    let file = folder.join("results");
+    fs::write(&file, "earlier\n").expect("it can be written");
+    let path = file.to_str().expect("UTF-8");
+    for (arguments, why) in [
+        (vec!["writes", path], "it was about to write "),
+        (vec!["waits"], "it waits for something to do"),
+        (vec!["goes-on"], "graphs in a row needed no buffer that was not there"),
+        (vec!["reads-small"], "the program has ended"),
+    ] {
+        let json = measured(&[&[&*program], arguments.as_slice()].concat());
+        let process = &json["processes"][0];
+        assert!(process["end"].as_str().is_some_and(|end| end.contains(why)), "{process}");
+        assert_eq!(process["devices"][0]["weights"].as_u64().map(|bytes| bytes / WEIGHTS), Some(1), "{process}");
+        assert!(process["devices"][0]["compute"].as_u64() > Some(0), "{process}");
+        assert!(json["peak_resident_bytes"].as_u64() < Some(WEIGHTS / 2), "{json}");
+    }
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "earlier\n");
+}
+
+#[test]
+fn weights_are_not_read() {
+    let (program, folder) = (program(), new_folder("weights"));
+    let sparse = folder.join("weights");
+    File::create(&sparse).and_then(|file| file.set_len(WEIGHTS)).expect("it can be written");
+    let json = measured(&[&*program, "reads-small", sparse.to_str().expect("UTF-8")]);
+    assert!(json["peak_resident_bytes"].as_u64() < Some(WEIGHTS / 2), "{json}");
+    // A file that ends too early fails as it does in a run.
+    File::create(&sparse).and_then(|file| file.set_len(WEIGHTS / 2)).expect("it can be written");
+    let short = call(&["measure", &program, "reads-small", sparse.to_str().expect("UTF-8")]);
+    assert_eq!(short.status.code(), Some(1), "{}", stderr(&short));
+    assert!(stderr(&short).contains("cannot read "), "{}", stderr(&short));
+}
+
+#[test]
+fn what_is_not_known_ends_it_with_an_error() {
+    let program = program();
+    let output = call(&["measure", &program, "reads-weights"]);
+    let why = "it reads the tensor \"the.weights\", whose bytes a dry run leaves out";
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert!(stderr(&output).contains(why) && stdout(&output).contains("CPU "), "{}", stderr(&output));
+    let failed = call(&["measure", &program, "fails"]);
+    assert_eq!(failed.status.code(), Some(7));
+    assert!(stderr(&failed).contains("it fails on purpose") && stdout(&failed).is_empty(), "{}", stderr(&failed));
+    let other = call(&["measure", "true"]);
+    assert_eq!(other.status.code(), Some(125));
+    assert!(stderr(&other).contains("never used a ggml allocator"), "{}", stderr(&other));
+    let missing = call(&["measure", Path::new("/no/such/program").to_str().expect("UTF-8")]);
+    assert_eq!(missing.status.code(), Some(127));
+}
