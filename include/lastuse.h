@@ -555,13 +555,21 @@ bool lastuse_gallocr_set(struct ggml_gallocr *galloc,
                          const char *name,
                          const char *value);
 
-// ---- memory that the latest graph does not need ----
+// ---- memory that the latest graph does not need, and who allocates buffers ----
 
 // Gives back the memory of an allocator that its latest graph does not need: pages of the CPU's own buffers, whose
 // addresses stay, and memory of other buffer types at the next reservation. Plans stay, and larger graphs take memory
 // again. NULL is all allocators of the process, those of schedulers included, and what waits to be recycled. Returns
 // false if lastuse has not created galloc.
 bool lastuse_gallocr_trim(struct ggml_gallocr *galloc);
+
+// Has lastuse allocate each buffer by a function of the program, in place of ggml_backend_buft_alloc_buffer: for
+// buffers from a pool of the program, or to be told of each. allocate returns a new buffer of this type, which
+// lastuse frees with ggml_backend_buffer_free, or NULL where there is no memory; any thread may call it, and it calls
+// no function of lastuse that uses an allocator. NULL: buffers are ggml's again. Types that place tensors themselves,
+// on several devices, allocate on their own.
+void lastuse_buffer_allocate_by(struct ggml_backend_buffer *(*allocate)(struct ggml_backend_buffer_type *buft,
+                                                                        size_t size));
 
 // ---- what devices hold ----
 

@@ -55,3 +55,23 @@ void example_of_lastuse_gallocr_trim(struct ggml_context * ctx, ggml_backend_t b
     GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graphs[0]));
     ggml_gallocr_free(galloc);
 }
+
+static size_t most_at_once;
+
+static struct ggml_backend_buffer * allocate_noted(struct ggml_backend_buffer_type * buft, size_t size) {
+    most_at_once = size > most_at_once ? size : most_at_once; // or from a pool of the program
+    return ggml_backend_buft_alloc_buffer(buft, size);
+}
+
+void example_of_lastuse_buffer_allocate_by(struct ggml_context * ctx, ggml_backend_t backend) {
+    ggml_set_no_alloc(ctx, true);
+    struct ggml_cgraph * graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, ggml_sqr(ctx, ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 512, 512)));
+
+    lastuse_buffer_allocate_by(allocate_noted);
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+    GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+    GGML_ASSERT(!lastuse_enabled() || most_at_once == ggml_gallocr_get_buffer_size(galloc, 0));
+    lastuse_buffer_allocate_by(NULL); // later ones are ggml's again
+    ggml_gallocr_free(galloc);
+}

@@ -11,7 +11,7 @@ use lastuse_vendor::Package;
 const SWITCHED_OFF: &str = "functions_of_a_process_without_lastuse_fail";
 
 /// Functions that cannot fail, and those that end in `ggml_abort`.
-const NEVER_FAIL: [&str; 21] = [
+const NEVER_FAIL: [&str; 22] = [
     "ggml_backend_alloc_ctx_tensors_from_buft_size",
     "ggml_gallocr_free",
     "ggml_gallocr_get_buffer_size",
@@ -23,6 +23,7 @@ const NEVER_FAIL: [&str; 21] = [
     "lastuse_arena_discard",
     "lastuse_arena_free",
     "lastuse_arena_turn",
+    "lastuse_buffer_allocate_by",
     "lastuse_enabled",
     "lastuse_guard_check_graph",
     "lastuse_guard_check_tensor",

@@ -19,8 +19,8 @@ pub const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "zsh/site-functions/_lastuse"),
 ];
 
-/// The packages of the tool, and of the library that it preloads to check memory.
-const PROGRAMS: [&str; 2] = ["lastuse-tool", "lastuse-guard"];
+/// The packages of the tool, and of the libraries that it preloads to check memory, and for dry runs.
+const PROGRAMS: [&str; 3] = ["lastuse-tool", "lastuse-guard", "lastuse-measure"];
 
 /// Libraries of the C library, which a program may need.
 pub const LIBC: [&str; 6] = ["libc.so.", "libdl.so.", "libm.so.", "libpthread.so.", "librt.so.", "ld-linux"];
@@ -49,7 +49,9 @@ impl<'a> Release<'a> {
         eprintln!("[{triple}] building the tool, which takes minutes");
         let built = self.zig.build(self.target, &PROGRAMS)?;
         self.target.strip(&built.join("lastuse"), &to.join("bin/lastuse"))?;
-        self.target.strip(&built.join("liblastuse_guard.so"), &to.join("lib/lastuse/liblastuse_guard.so"))?;
+        for library in ["liblastuse_guard.so", "liblastuse_measure.so"] {
+            self.target.strip(&built.join(library), &to.join("lib/lastuse").join(library))?;
+        }
         eprintln!("[{triple}] building the libraries, which takes minutes");
         self.install_libraries("archive", &["CMAKE_INSTALL_LIBDIR=lib"], None, to)?;
         self.write_manuals(to)?;
@@ -132,6 +134,7 @@ pub fn expected(pages: &[String]) -> Vec<String> {
         "bin/lastuse",
         "include/lastuse.h",
         "lib/lastuse/liblastuse_guard.so",
+        "lib/lastuse/liblastuse_measure.so",
         "lib/liblastuse.a",
         "lib/liblastuse.so",
         "lib/pkgconfig/lastuse.pc",

@@ -83,14 +83,14 @@ pub fn test(only: &str) -> Result<()> {
 fn make(target: &Target) -> Result<PathBuf> {
     let makers = Environment::with(packages_folder().join("python/makers"), &MAKERS)?;
     eprintln!("[wheel] building the tool and the libraries, which takes minutes");
-    let built = Zig::install()?.build(target, &["lastuse", "lastuse-tool", "lastuse-guard"])?;
+    let built = Zig::install()?.build(target, &["lastuse", "lastuse-tool", "lastuse-guard", "lastuse-measure"])?;
     let (sources, packed) = (packages_folder().join("python/sources"), packages_folder().join("python/wheel"));
     for folder in [&sources, &packed] {
         let _ = fs::remove_dir_all(folder);
     }
     copy_folder(&folder().with_file_name("packaging/python"), &sources)?;
     let native = sources.join("src/lastuse/native");
-    for name in ["lastuse", "liblastuse.so", "liblastuse_guard.so"] {
+    for name in ["lastuse", "liblastuse.so", "liblastuse_guard.so", "liblastuse_measure.so"] {
         target.strip(&built.join(name), &native.join(name))?;
         // pip keeps whether a file is executable.
         let allowed = fs::set_permissions(native.join(name), Permissions::from_mode(0o755));
