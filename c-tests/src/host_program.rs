@@ -43,7 +43,8 @@ impl HostProgram {
     /// A program that was compiled for a prepared folder.
     pub fn prepared(name: &str, prepared: &Prepared, variables: Vec<Variable>) -> Self {
         let program = Program::existing(prepared.program(name));
-        Self::with(program, prepared.llama_libraries(), variables, prepared.lastuse_libraries())
+        let [lastuse, guard, _] = prepared.lastuse_libraries();
+        Self::with(program, prepared.llama_libraries(), variables, [lastuse, guard])
     }
 
     fn with(program: Program, libraries: PathBuf, variables: Vec<Variable>, [lastuse, guard]: [PathBuf; 2]) -> Self {

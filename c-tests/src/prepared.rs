@@ -41,8 +41,8 @@ impl Prepared {
         self.folder.join("build/bin")
     }
 
-    /// Returns lastuse's library, and the guard's.
-    pub fn lastuse_libraries(&self) -> [PathBuf; 2] {
-        ["liblastuse.so", "liblastuse_guard.so"].map(|name| self.folder.join("lib").join(name))
+    /// Returns lastuse's library, the guard's, and that of dry runs.
+    pub fn lastuse_libraries(&self) -> [PathBuf; 3] {
+        ["liblastuse.so", "liblastuse_guard.so", "liblastuse_measure.so"].map(|name| self.folder.join("lib").join(name))
     }
 }

@@ -149,8 +149,9 @@ fn only_the_platform_depends_on_the_system() {
 #[test]
 fn every_file_is_declared_as_a_module() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("c-tests is a folder of the repository");
-    let mut folders =
-        ["src", "tool/src", "neurons/src", "guard/src", "measure/src", "vendor/src"].map(|folder| top.join(folder)).to_vec();
+    let mut folders = ["src", "tool/src", "neurons/src", "guard/src", "measure/src", "vendor/src"]
+        .map(|folder| top.join(folder))
+        .to_vec();
     let roots = folders.clone();
     let mut undeclared = Vec::new();
     while let Some(folder) = folders.pop() {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::wrapped::{of_ggml, of_lastuse_if_there};
 use crate::run::Call;
+use crate::wrapped::{of_ggml, of_lastuse_if_there};
 
 /// The environment variables, which lastuse reads too.
 const VARIABLES: [&CStr; 3] = [c"LASTUSE_BUDGET", c"LASTUSE_RECOMPUTE", c"LASTUSE_REORDER"];

@@ -61,7 +61,8 @@ unsafe fn if_there<F: Copy>(name: &'static CStr) -> Option<F> {
 /// Returns whether the processor can read buffers of a type.
 fn is_host(buffer_type: BufferType) -> bool {
     // SAFETY: its type in ggml-backend.h.
-    let is_host: unsafe extern "C" fn(BufferType) -> bool = unsafe { of_object(buffer_type, c"ggml_backend_buft_is_host") };
+    let is_host: unsafe extern "C" fn(BufferType) -> bool =
+        unsafe { of_object(buffer_type, c"ggml_backend_buft_is_host") };
     // SAFETY: a live buffer type.
     unsafe { is_host(buffer_type) }
 }
@@ -154,7 +155,8 @@ const TYPE: Range<usize> = 9..17;
 /// `buffer` is a live buffer, which no other thread uses.
 unsafe fn set_type(buffer: Buffer, buffer_type: BufferType) -> bool {
     // SAFETY: its type in ggml-backend.h.
-    let type_of: unsafe extern "C" fn(Buffer) -> BufferType = unsafe { of_object(buffer, c"ggml_backend_buffer_get_type") };
+    let type_of: unsafe extern "C" fn(Buffer) -> BufferType =
+        unsafe { of_object(buffer, c"ggml_backend_buffer_get_type") };
     // SAFETY: a live buffer.
     let before = unsafe { type_of(buffer) };
     let word = |at: usize| buffer.cast::<BufferType>().wrapping_add(at);
@@ -234,7 +236,8 @@ pub unsafe extern "C" fn ggml_backend_dev_buffer_from_host_ptr(
     max_tensor_size: usize,
 ) -> Buffer {
     // SAFETY: its type in ggml-backend.h.
-    let type_of: unsafe extern "C" fn(Device) -> BufferType = unsafe { of_object(device, c"ggml_backend_dev_buffer_type") };
+    let type_of: unsafe extern "C" fn(Device) -> BufferType =
+        unsafe { of_object(device, c"ggml_backend_dev_buffer_type") };
     // SAFETY: a live device.
     let buffer_type = unsafe { type_of(device) };
     let buffer = if !is_active() || is_host(buffer_type) {
@@ -307,7 +310,8 @@ pub fn clear_results() {
     // SAFETY: its type in ggml-backend.h. Before it was there, no buffer was marked.
     let usage: Option<unsafe extern "C" fn(Buffer) -> u32> = unsafe { if_there(c"ggml_backend_buffer_get_usage") };
     let Some(usage) = usage else { return };
-    let all: Vec<(usize, Range<usize>)> = with_all(|all| all.iter().map(|(at, it)| (*at, it.addresses.clone())).collect());
+    let all: Vec<(usize, Range<usize>)> =
+        with_all(|all| all.iter().map(|(at, it)| (*at, it.addresses.clone())).collect());
     for (buffer, addresses) in all {
         // SAFETY: a live buffer.
         if unsafe { usage(std::ptr::with_exposed_provenance_mut(buffer)) } == USAGE_COMPUTE {
@@ -326,8 +330,7 @@ pub fn clear_results() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_buffer_is_host(buffer: Buffer) -> bool {
     // SAFETY: its type in ggml-backend.h.
-    let function: unsafe extern "C" fn(Buffer) -> bool =
-        unsafe { of_object(buffer, c"ggml_backend_buffer_is_host") };
+    let function: unsafe extern "C" fn(Buffer) -> bool = unsafe { of_object(buffer, c"ggml_backend_buffer_is_host") };
     // SAFETY: the caller's arguments, forwarded.
     let is_host = unsafe { function(buffer) };
     is_host || (with_all(|all| all.contains_key(&buffer.addr())) && !is_asked_by_ggml())
@@ -362,7 +365,8 @@ fn is_asked_by_lastuse() -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_dev_memory(device: Device, free: *mut usize, total: *mut usize) {
     // SAFETY: its type in ggml-backend.h.
-    let function: unsafe extern "C" fn(Device, *mut usize, *mut usize) = unsafe { of_object(device, c"ggml_backend_dev_memory") };
+    let function: unsafe extern "C" fn(Device, *mut usize, *mut usize) =
+        unsafe { of_object(device, c"ggml_backend_dev_memory") };
     // SAFETY: the caller's arguments, forwarded.
     unsafe { function(device, free, total) };
     // lastuse writes down what is free, beside what stand-ins would take of that.

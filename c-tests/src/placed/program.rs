@@ -1,6 +1,7 @@
 //! llama.cpp with a program that takes the arguments of `lastuse offload`, and what its devices were asked for.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -139,8 +140,13 @@ impl PlacedProgram {
     }
 
     /// Returns the tool.
-    pub(super) fn tool(&self) -> &Path {
+    pub fn tool(&self) -> &Path {
         &self.tool
+    }
+
+    /// Returns the variables that every run has.
+    pub fn environment(&self) -> Vec<(&str, &OsStr)> {
+        self.program.environment()
     }
 
     /// Runs the program once as users do to capture its graphs, which are returned. Backends that change the order of

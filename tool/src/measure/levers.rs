@@ -86,11 +86,8 @@ impl Lever {
             if let Some(half) = tokens.map(|tokens| tokens / 2).filter(|&half| half >= 32) {
                 all.push(argument(&format!("-ub {half}")));
             }
-            let tried = [
-                ("-fa on", "scores of attention"),
-                ("--no-op-offload", "weights of the host"),
-                ("-np 1", "logits"),
-            ];
+            let tried =
+                [("-fa on", "scores of attention"), ("--no-op-offload", "weights of the host"), ("-np 1", "logits")];
             all.extend(tried.into_iter().filter(|(_, cause)| has(cause)).map(|(words, _)| argument(words)));
             if tensors().any(|tensor| tensor.class == MemoryClass::Cache && is_half(tensor)) {
                 all.push(argument("-ctk q8_0 -ctv q8_0"));

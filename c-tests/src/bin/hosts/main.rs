@@ -273,7 +273,8 @@ mod tests {
         );
         assert!(parsed(&["vulkan", "vulkan"]).is_err_and(|why| why.contains("one host")));
         assert!(parsed(&["--build"]).is_err_and(|why| why.contains("need a host")));
-        let options = Options { rounds: 3, only: vec!["llama".to_owned(), "flash".to_owned()], faults: false, measured: false };
+        let options =
+            Options { rounds: 3, only: vec!["llama".to_owned(), "flash".to_owned()], faults: false, measured: false };
         let run = parsed(&["llama", "--rounds", "3", "--only", "llama flash"]);
         assert!(matches!(run, Ok(Wanted::Run { options: found, .. }) if found == options));
         let run = parsed(&["llama", "--faults"]);

@@ -22,9 +22,8 @@ const MOST_RESIDENT: u64 = 300 << 20;
 /// A failed check.
 pub fn measure_jobs(host: &str, folder: &Path, jobs: &[&Job], options: &Options) -> Result<()> {
     // Which of several threads hold their buffers at the same time depends on how long each computes.
-    let is_wanted = |job: &&&Job| {
-        job.way == Way::Preloaded && job.threads != Threads::SeveralWithAllocators && options.names(job)
-    };
+    let is_wanted =
+        |job: &&&Job| job.way == Way::Preloaded && job.threads != Threads::SeveralWithAllocators && options.names(job);
     let wanted: Vec<&&Job> = jobs.iter().filter(is_wanted).collect();
     let mut wrong = 0;
     for (number, job) in wanted.iter().enumerate() {
@@ -44,18 +43,24 @@ fn measure(job: &Job, folder: &Path) -> Result<String> {
     let output = folder.join("measured");
     let path = output.to_string_lossy();
     let arguments: Vec<String> = job.arguments.iter().map(|argument| argument.replace(OUTPUT, &path)).collect();
+    let tool = Program::existing(&tool()?);
     // The tool preloads lastuse, and nothing is counted by other means.
     let libraries = job.with.variables.iter().filter(|(name, _)| *name == "LD_LIBRARY_PATH");
     let variables: Vec<(&str, &OsStr)> = libraries.map(|(name, value)| (*name, value.as_os_str())).collect();
-    compare(&job.with.program, &arguments, &variables, folder)
+    compare(&tool, &job.with.program, &arguments, &variables, folder)
 }
 
 /// Measures a program and runs it. Returns the bytes of its devices.
 ///
 /// # Errors
 /// They differ, or one of both fails.
-pub fn compare(program: &Path, arguments: &[String], variables: &[(&str, &OsStr)], folder: &Path) -> Result<String> {
-    let tool = Program::existing(&tool()?);
+pub fn compare(
+    tool: &Program,
+    program: &Path,
+    arguments: &[String],
+    variables: &[(&str, &OsStr)],
+    folder: &Path,
+) -> Result<String> {
     let report = folder.join("measured.json");
     let report = report.to_string_lossy();
     let call = |options: &[&str]| {

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
-use lastuse_c_tests::{DENSE, EXPERTS, PlacedModel, PlacedProgram, PlacedRun, Result, Variable, aligned_table};
+use lastuse_c_tests::{
+    DENSE, EXPERTS, PlacedModel, PlacedProgram, PlacedRun, Program, Result, Variable, aligned_table,
+};
 
 use super::log::Logged;
 use super::{DeviceTests, Findings};
+use crate::measured;
 
 /// A model, the arguments of its runs, and whether it may fail on the device as it is.
 pub type Case = (PlacedModel, &'static [&'static str], bool);
@@ -76,11 +79,24 @@ pub fn test(tests: &DeviceTests<'_>, device: &str, findings: &mut Findings) -> R
             let row = Row::new(program, &path, arguments, tests.logging)?;
             let wrong = row.wrong(device, *may_fail).into_iter();
             findings.wrong.extend(wrong.map(|wrong| format!("{device}, {}, {arguments}: {wrong}", model.name)));
+            if !may_fail {
+                let measured = measured(program, &path, arguments, &tests.folder);
+                let wrong = measured.err().map(|why| format!("{device}, {}, {arguments}: {why}", model.name));
+                findings.wrong.extend(wrong);
+            }
             table.push(row.cells(model, device));
         }
     }
     findings.add(&format!("\n{device}, all layers of llama.cpp, bytes\n\n{}", aligned_table(&table, 2)));
     Ok(())
+}
+
+/// Checks that a dry run says what the run holds, on the device and on the host.
+fn measured(program: &PlacedProgram, model: &Path, arguments: &str, folder: &Path) -> Result<String> {
+    let all = format!("{} -t 1 -ngl 99 {arguments}", model.display());
+    let all: Vec<String> = all.split_whitespace().map(str::to_owned).collect();
+    let tool = Program::existing(program.tool());
+    measured::compare(&tool, program.path(), &all, &program.environment(), folder)
 }
 
 /// A model run as it is, and with lastuse.
