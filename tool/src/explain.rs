@@ -151,7 +151,8 @@ pub fn largest(files: &[PathBuf]) -> Result<Option<Explanation>, String> {
     Ok(Some(explain_planned(&snapshot, &snapshot.recorded_buffers(), &plan, DEFAULT_TRIALS)))
 }
 
-fn explain_planned(snapshot: &Snapshot, buffers: &[BufferSpec], plan: &GraphPlan, trials: u64) -> Explanation {
+/// Explains a graph as it was planned, with the work limit `trials` for trying changes.
+pub fn explain_planned(snapshot: &Snapshot, buffers: &[BufferSpec], plan: &GraphPlan, trials: u64) -> Explanation {
     let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
     // A file does not record the devices of its buffers.
     let allowed = vec![Rules::ALL; buffers.len()];

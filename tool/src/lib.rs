@@ -54,6 +54,7 @@ use clap::{ArgAction, Parser, Subcommand};
   lastuse explain graphs                               what is live at the peak
   lastuse draw graphs -o map.html                      to explore in a browser
   lastuse compare ./llama-completion -m model.gguf ... compared with ggml-alloc
+  lastuse compare old.json new.json                    what grew, and why
   lastuse plan graphs                                  a table of their bytes
   lastuse offload graphs --device Vulkan0=2GiB,reserve=300MiB   what fits there
   lastuse reach ./llama-cli                            whether run has an effect

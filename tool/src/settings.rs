@@ -126,10 +126,14 @@ impl Settings {
         for (name, value) in &given {
             let known = SETTINGS.iter().find(|setting| setting.variable.to_str() == Ok(name));
             let checked = known.map_or(Ok(()), |setting| setting.check(OsStr::new(value)));
-            let option = || name.trim_start_matches("LASTUSE_").to_ascii_lowercase().replace('_', "-");
-            checked.map_err(|why| format!("--{}: {why}", option()))?;
+            checked.map_err(|why| format!("{}: {why}", Self::option_of(name)))?;
         }
         Ok(given)
+    }
+
+    /// Returns the option that sets a variable.
+    pub fn option_of(variable: &str) -> String {
+        format!("--{}", variable.trim_start_matches("LASTUSE_").to_ascii_lowercase().replace('_', "-"))
     }
 }
 

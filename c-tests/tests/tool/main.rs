@@ -2,6 +2,7 @@
 
 mod check;
 mod command_line;
+mod compare;
 mod convert;
 mod explain;
 mod measure;

@@ -8,6 +8,11 @@ use flate2::bufread::MultiGzDecoder;
 /// The first bytes of every gzip file.
 pub const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
+/// Returns whether bytes begin as a gzip file does.
+pub fn is_gzip(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
 /// Returns the contents of `input`, decompressed where it begins as a gzip file does.
 pub fn decompressed<'i>(mut input: impl BufRead + 'i) -> io::Result<Box<dyn BufRead + 'i>> {
     let mut start = Vec::new();

@@ -26,6 +26,13 @@ pub fn find(name: &OsStr) -> Result<PathBuf, NotStarted> {
     })
 }
 
+/// Returns whether a word names a binary or a script, executable or not, as a path or in the folders of PATH.
+pub fn is_program(name: &OsStr) -> bool {
+    // Reading a pipe would wait, and take what is for another reader.
+    let is_one = |file: &Path| file.is_file() && Foreign::of_file(file).is_some_and(Foreign::is_program);
+    is_one(Path::new(name)) || which::which(name).is_ok_and(|file| is_one(&file))
+}
+
 /// Returns why there is no program at a path.
 fn at_path(file: &Path) -> (u8, String) {
     let link = || file.read_link().ok().map(|target| format!("a link to {}, which is missing", target.display()));

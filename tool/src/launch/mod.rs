@@ -18,6 +18,7 @@ use crate::settings::GuardUse;
 
 pub use child::Exit;
 pub use events::{Budget, DumpTotals, Events};
+pub use find::is_program;
 
 /// lastuse itself failed. These exit codes are those of `env`, `nohup` and `timeout`.
 pub const FAILED: u8 = 125;
@@ -86,6 +87,16 @@ pub struct Run {
 }
 
 impl Target {
+    /// Returns the program and its arguments.
+    pub fn words(&self) -> &[OsString] {
+        &self.command
+    }
+
+    /// Returns whether the command line names the library.
+    pub fn names_library(&self) -> bool {
+        self.preload.is_some()
+    }
+
     /// Finds the program and the library, and checks that the library can replace the program's ggml-alloc.
     pub fn launcher(&self) -> Result<Launcher, NotStarted> {
         let (name, arguments) = self.command.split_first().expect("clap asks for one");

@@ -8,6 +8,7 @@ mod table;
 mod xml;
 mod compare_table;
 mod explanation;
+mod comparison;
 mod run_table;
 mod plan_table;
 mod offload_text;
@@ -18,6 +19,9 @@ mod tests;
 
 pub use check::{check_json, check_text};
 pub use compare_table::{CompareRow, Samples, Spread, Unit, compare_table};
+pub use comparison::{
+    Compared, Comparison, Holder, PeakTensor, PlanOfBuffer, comparison_text, group_name, without_numbers,
+};
 pub use explanation::{explanation_json, explanation_summary, planned_bytes};
 pub use offload_text::{class_name, offload_text};
 pub use plan_table::{PlanRow, ProblemRow, RecomputedRow, TilingRow, Verdict, plan_table, problem_table};

@@ -2,6 +2,11 @@
 
 use lastuse::report::table::aligned;
 
+/// Returns a text with its control characters replaced: any program may have given a name.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+}
+
 /// The columns of a table, each row of which is an `R`.
 pub struct Table<'a, R>(Vec<Column<'a, R>>);
 

@@ -3,9 +3,9 @@
 use super::{folder, run, write};
 use crate::support::tool;
 
-/// `run` and `compare` have the exit code of a program, and 125 for whatever goes wrong before one runs; all others have 2 for a
-/// wrong command line and 1 for wrong files.
-const CASES: [(i32, &str, &str); 104] = [
+/// `run` and `compare` have the exit code of a program, and 125 for whatever goes wrong before one runs; all others, and `compare`
+/// of files, have 2 for a wrong command line and 1 for wrong files.
+const CASES: [(i32, &str, &str); 110] = [
     (2, "nosuch", "unrecognized subcommand 'nosuch'"),
     (
         2,
@@ -116,6 +116,12 @@ const CASES: [(i32, &str, &str); 104] = [
     ),
     (126, "run JUNK", "JUNK: not executable"),
     (125, "compare", "the following required arguments were not provided"),
+    (125, "compare --bytes true", "--bytes is for two files, and \"true\" is a program"),
+    (2, "compare GRAPH", "1 file given: compared are two accountings"),
+    (2, "compare --runs 2 GRAPH GRAPH", "--runs is for running a program, and files are compared"),
+    (1, "compare GRAPH JUNK", "JUNK: line 1: this is not a lastuse graph file"),
+    (1, "compare MODEL GRAPH", "MODEL: this is a model (GGUF): compared are two accountings"),
+    (1, "compare GRAPH nowhere.jsonl", "nowhere.jsonl: no such file"),
     (125, "compare --runs 0 true", "invalid value '0' for '--runs <N>': not a whole number from 1"),
     (125, "compare --runs x true", "invalid value 'x' for '--runs <N>': not a whole number from 1"),
 ];

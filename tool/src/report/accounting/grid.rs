@@ -6,12 +6,13 @@ use lastuse::placement::Bytes;
 use lastuse::report::table::aligned;
 
 use crate::report::sizes::fixed;
+use crate::report::table::printable;
 use crate::report::xml::escaped;
 
 /// A cell of a table.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// The text, in which control characters are replaced: any program may have given it.
+    /// The text, in which control characters are replaced.
     text: String,
     /// On a page: what is shown instead, and the text to be seen when the pointer is on the cell.
     on_page: Option<[String; 2]>,
@@ -20,8 +21,7 @@ pub struct Cell {
 impl Cell {
     /// Creates a cell with a name or a number.
     pub fn new(text: &str) -> Self {
-        let letter = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
-        Self { text: text.chars().map(letter).collect(), on_page: None }
+        Self { text: printable(text), on_page: None }
     }
 
     /// Creates a cell with a name or a number, or a dash.

@@ -18,10 +18,10 @@ use super::run_table::{BufferRow, RunRow};
 use super::sizes::{SizeUnit, as_float};
 
 /// The titles of the parts of sums.
-const PARTS: [&str; 6] = ["weights", "kv", "compute", "other", "rounding", "total"];
+pub const PARTS: [&str; 6] = ["weights", "kv", "compute", "other", "rounding", "total"];
 
 /// Weights, KV, compute, other, rounding, total.
-fn parts(sums: &Sums) -> [Bytes; 6] {
+pub fn parts(sums: &Sums) -> [Bytes; 6] {
     [sums.weights, sums.kv, sums.compute, sums.other, sums.rounding, sums.total()]
 }
 

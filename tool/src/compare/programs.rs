@@ -1,67 +1,31 @@
-//! `lastuse compare`: runs a program with ggml-alloc and with lastuse, in turn.
+//! A program with ggml-alloc and with lastuse, in turn.
 
 use std::io::{self, IsTerminal, Write};
-use std::process::{ExitCode, Stdio};
+use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
+use crate::compare::Arguments;
+use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted};
 use crate::output::{print_tables, titled};
 use crate::report::{CompareRow, Samples, SizeUnit, compare_table, total_bytes};
 use crate::run::budget_text;
-use crate::settings::{GuardUse, Settings};
-use crate::usage::{Failure, at_least_one};
-
-/// Compare memory and time of a program with ggml-alloc and lastuse.
-///
-/// Runs the program with both allocators in turn. Prints the bytes of its compute buffers, its peak resident memory and
-/// its time: the median, the least and the largest value of all runs, the ratio of the medians lastuse / ggml-alloc
-/// (lower is better), and their difference. Where a run with one allocator is within the range of those with the other,
-/// the difference is within noise. The output of the program is not shown, and its input is empty.
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
-  lastuse compare ./llama-completion -m model.gguf -c 32768 -p Hi -n 16 ...
-  lastuse compare --budget 2GiB ./llama-completion -m model.gguf -fa off ...
-  lastuse compare --runs 10 --json ./sd -m model.safetensors -p \"a cat\"
-
-Exit codes: 0 compared, 125 wrong usage, the program failed in one of the runs, or lastuse failed, 126 the program is not executable, \
-127 there is no such program.")]
-pub struct Arguments {
-    /// The number of runs with each allocator.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one)]
-    runs: u32,
-
-    /// Print JSON, with every run, instead of the table.
-    #[arg(long)]
-    json: bool,
-
-    #[command(flatten)]
-    settings: Settings,
-
-    #[command(flatten)]
-    target: Target,
-}
+use crate::settings::GuardUse;
 
 /// Runs the program with both allocators.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    match compare(arguments) {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(not_started) => Err(Failure::with_code(not_started.code, not_started.message)),
-    }
-}
-
-fn compare(arguments: &Arguments) -> Result<(), NotStarted> {
+pub fn compare(arguments: &Arguments) -> Result<(), NotStarted> {
+    let runs = arguments.runs();
     let settings = arguments.settings.variables().map_err(NotStarted::failed)?;
     let mut launcher = arguments.target.launcher()?;
     launcher.guard(GuardUse::of(&settings))?;
     let (mut ggml, mut lastuse) = (Samples::default(), Samples::default());
     let mut of_lastuse = Events::default();
-    for number in 0..arguments.runs {
+    for number in 0..runs {
         // Which of a pair runs first alternates, since the second may find warmer caches.
         let pair = [(Allocator::Ggml, &mut ggml), (Allocator::Lastuse, &mut lastuse)];
         let pair: Vec<_> = if number % 2 == 0 { pair.into() } else { pair.into_iter().rev().collect() };
         for (allocator, samples) in pair {
-            show_progress(&format!("\rrun {} of {} ", number + 1, arguments.runs));
+            show_progress(&format!("\rrun {} of {runs} ", number + 1));
             let settings = if allocator == Allocator::Ggml { &[] } else { settings.as_slice() };
             let events = sample(&mut launcher, allocator, settings, samples)?;
             if allocator == Allocator::Lastuse {
@@ -79,11 +43,7 @@ fn compare(arguments: &Arguments) -> Result<(), NotStarted> {
         format!(
             "{}: {}; ratios are lastuse / ggml-alloc (lower is better)\n{}{}",
             launcher.name(),
-            if arguments.runs == 1 {
-                "1 run each".to_owned()
-            } else {
-                format!("{} runs each, medians", arguments.runs)
-            },
+            if runs == 1 { "1 run each".to_owned() } else { format!("{runs} runs each, medians") },
             titled(&compare_table(&rows)),
             budget_text(&of_lastuse, &arguments.settings, SizeUnit::Mib)
         )

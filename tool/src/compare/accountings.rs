@@ -1,0 +1,134 @@
+//! What devices held at their peaks, from accountings and reports.
+
+use std::collections::BTreeMap;
+
+use lastuse::accounting::{AccountedBuffer, AccountedTensor, Accounting, MemoryClass, Sums};
+use lastuse::graph::extents;
+use lastuse::placement::Bytes;
+
+use crate::report::{Holder, PeakTensor, group_name};
+
+/// Returns what the devices of all processes held.
+pub fn holders(processes: &[Accounting]) -> Vec<Holder> {
+    let mut all = Vec::new();
+    for accounting in processes {
+        for device in &accounting.devices {
+            let on_device = accounting.buffers.iter().filter(|buffer| buffer.device == device.name);
+            let tensors = on_device.flat_map(|buffer| at_peak(accounting, buffer)).collect();
+            add(&mut all, &device.name, &device.sums, Some(tensors));
+        }
+    }
+    all
+}
+
+/// Adds what a process held on a device, with its tensors where they are known.
+pub fn add(all: &mut Vec<Holder>, device: &str, sums: &Sums, tensors: Option<Vec<PeakTensor>>) {
+    match all.iter_mut().find(|holder| holder.name == device) {
+        Some(holder) => {
+            holder.sums.add(sums);
+            holder.tensors = holder.tensors.take().zip(tensors).map(|(mut all, more)| {
+                all.extend(more);
+                all
+            });
+        }
+        None => all.push(Holder { name: device.to_owned(), sums: *sums, tensors, plan: None }),
+    }
+}
+
+/// Returns the tensors of a buffer at its peak, each with the bytes that no tensor before it takes: weights, caches, and
+/// what is live at the step of a graph with the most live bytes.
+fn at_peak(accounting: &Accounting, buffer: &AccountedBuffer) -> Vec<PeakTensor> {
+    let is_here = |tensor: &&AccountedTensor| {
+        tensor.view_of.is_none() && tensor.location.is_some_and(|location| location.buffer == buffer.id)
+    };
+    let of_graphs = accounting.graphs.iter().map(|graph| graph.tensors.iter().filter(is_here).collect::<Vec<_>>());
+    let of_graphs: Vec<_> = of_graphs.chain([accounting.unread.iter().filter(is_here).collect()]).collect();
+    let live = of_graphs.iter().map(|tensors| live_at_peak(tensors)).max_by_key(|live| union(live)).unwrap_or_default();
+    let mut held: Vec<&AccountedTensor> =
+        of_graphs.into_iter().flatten().filter(|it| !is_compute(it)).chain(live).collect();
+    // As in the sums of a buffer, a byte of several classes is of the first.
+    held.sort_by_key(|tensor| tensor.class);
+    let mut covered = Covered::default();
+    let taken = |tensor: &&AccountedTensor| {
+        let bytes = covered.add(tensor);
+        let shape = format!("{} {}", tensor.element, extents(&tensor.ne));
+        let group = group_name(&tensor.name, &tensor.op);
+        (bytes > 0).then_some(PeakTensor { group, class: tensor.class, bytes, shape })
+    };
+    held.iter().filter_map(taken).collect()
+}
+
+fn is_compute(tensor: &AccountedTensor) -> bool {
+    tensor.class == MemoryClass::Compute
+}
+
+/// Returns the intermediates of a graph that are live at the step where these take the most bytes.
+fn live_at_peak<'a>(tensors: &[&'a AccountedTensor]) -> Vec<&'a AccountedTensor> {
+    let needed = |tensor: &&'a AccountedTensor| {
+        let steps = tensor.steps.filter(|_| is_compute(tensor))?;
+        // An input has its value before the graph runs.
+        let first = if tensor.op == "NONE" { 0 } else { steps.first };
+        Some((first, steps.last, *tensor))
+    };
+    let mut needed: Vec<_> = tensors.iter().filter_map(needed).collect();
+    needed.sort_by_key(|&(first, ..)| first);
+    let (mut live, mut most, mut at_most) = (Vec::new(), 0, Vec::new());
+    for of_step in needed.chunk_by(|one, other| one.0 == other.0) {
+        let step = of_step[0].0;
+        live.retain(|&(_, last, _)| last >= step);
+        live.extend_from_slice(of_step);
+        let at_step: Vec<&AccountedTensor> = live.iter().map(|&(.., tensor)| tensor).collect();
+        let bytes = union(&at_step);
+        if bytes > most {
+            (most, at_most) = (bytes, at_step);
+        }
+    }
+    at_most
+}
+
+/// Returns the bytes of a buffer that at least one of the tensors takes.
+fn union(tensors: &[&AccountedTensor]) -> Bytes {
+    let mut covered = Covered::default();
+    tensors.iter().map(|tensor| covered.add(tensor)).sum()
+}
+
+/// Disjoint ranges of a buffer: the end of each by its start.
+#[derive(Default)]
+struct Covered(BTreeMap<Bytes, Bytes>);
+
+impl Covered {
+    /// Adds the bytes of a tensor, and returns how many were not covered before.
+    fn add(&mut self, tensor: &AccountedTensor) -> Bytes {
+        let Some(location) = tensor.location else { return 0 };
+        let (mut start, mut end) = (location.offset, location.offset.saturating_add(tensor.bytes));
+        if start == end {
+            return 0;
+        }
+        let mut new = end - start;
+        while let Some((&from, &to)) = self.0.range(..=end).next_back().filter(|(_, to)| **to >= start) {
+            new -= to.min(location.offset.saturating_add(tensor.bytes)).saturating_sub(from.max(location.offset));
+            (start, end) = (start.min(from), end.max(to));
+            self.0.remove(&from);
+        }
+        self.0.insert(start, end);
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lastuse::accounting::Location;
+
+    use super::*;
+    use crate::compare::tests::tensor;
+
+    #[test]
+    fn bytes_are_covered_once() {
+        let mut covered = Covered::default();
+        let mut add = |offset, bytes| {
+            covered.add(&AccountedTensor { location: Some(Location { buffer: 1, offset }), bytes, ..tensor("x") })
+        };
+        assert_eq!([add(0, 10), add(20, 10), add(5, 20), add(0, 30), add(40, 0)], [10, 10, 10, 0, 0]);
+        assert_eq!([add(30, 5), add(35, 5), add(25, 30), add(0, 100)], [5, 5, 15, 45]);
+    }
+}
