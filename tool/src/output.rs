@@ -57,6 +57,12 @@ pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Returns the last lines of what a program has printed.
+pub fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(10)..].join("\n")
+}
+
 /// Prints a message that tells of no error to the standard error.
 pub fn print_notice(message: &str) {
     let _ = writeln!(io::stderr(), "lastuse: {message}");

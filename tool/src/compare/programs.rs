@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::compare::Arguments;
 use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted};
-use crate::output::{print_tables, titled};
+use crate::output::{last_lines, print_tables, titled};
 use crate::report::{CompareRow, Samples, SizeUnit, compare_table, total_bytes};
 use crate::run::budget_text;
 use crate::settings::GuardUse;
@@ -88,10 +88,4 @@ fn sample(
     }
     samples.add(total_bytes(&rows), exit.peak_bytes, exit.time.as_secs_f64());
     Ok(events)
-}
-
-/// Returns the last lines of what a program has printed.
-pub fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(10)..].join("\n")
 }

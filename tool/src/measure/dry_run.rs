@@ -6,8 +6,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::compare::last_lines;
 use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted};
+use crate::output::last_lines;
 use crate::run::accounting::Written;
 
 /// What a program would hold.
