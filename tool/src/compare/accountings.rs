@@ -14,7 +14,7 @@ pub fn holders(processes: &[Accounting]) -> Vec<Holder> {
     for accounting in processes {
         for device in &accounting.devices {
             let on_device = accounting.buffers.iter().filter(|buffer| buffer.device == device.name);
-            let tensors = on_device.flat_map(|buffer| at_peak(accounting, buffer)).collect();
+            let tensors = on_device.flat_map(|buffer| at_peak(accounting, buffer)).map(peak_tensor).collect();
             add(&mut all, &device.name, &device.sums, Some(tensors));
         }
     }
@@ -35,9 +35,14 @@ pub fn add(all: &mut Vec<Holder>, device: &str, sums: &Sums, tensors: Option<Vec
     }
 }
 
+fn peak_tensor((tensor, bytes): (&AccountedTensor, Bytes)) -> PeakTensor {
+    let shape = format!("{} {}", tensor.element, extents(&tensor.ne));
+    PeakTensor { group: group_name(&tensor.name, &tensor.op), class: tensor.class, bytes, shape }
+}
+
 /// Returns the tensors of a buffer at its peak, each with the bytes that no tensor before it takes: weights, caches, and
 /// what is live at the step of a graph with the most live bytes.
-fn at_peak(accounting: &Accounting, buffer: &AccountedBuffer) -> Vec<PeakTensor> {
+pub fn at_peak<'a>(accounting: &'a Accounting, buffer: &AccountedBuffer) -> Vec<(&'a AccountedTensor, Bytes)> {
     let is_here = |tensor: &&AccountedTensor| {
         tensor.view_of.is_none() && tensor.location.is_some_and(|location| location.buffer == buffer.id)
     };
@@ -49,13 +54,7 @@ fn at_peak(accounting: &Accounting, buffer: &AccountedBuffer) -> Vec<PeakTensor>
     // As in the sums of a buffer, a byte of several classes is of the first.
     held.sort_by_key(|tensor| tensor.class);
     let mut covered = Covered::default();
-    let taken = |tensor: &&AccountedTensor| {
-        let bytes = covered.add(tensor);
-        let shape = format!("{} {}", tensor.element, extents(&tensor.ne));
-        let group = group_name(&tensor.name, &tensor.op);
-        (bytes > 0).then_some(PeakTensor { group, class: tensor.class, bytes, shape })
-    };
-    held.iter().filter_map(taken).collect()
+    held.into_iter().map(|tensor| (tensor, covered.add(tensor))).filter(|(_, bytes)| *bytes > 0).collect()
 }
 
 fn is_compute(tensor: &AccountedTensor) -> bool {

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use lastuse::accounting::{Accounting, Sums};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Arguments, accountings, captures};
 use crate::foreign::{FIRST_BYTES, Foreign, unreadable};
 use crate::formats::{is_gzip, read_accounting};
 use crate::input::graphs_in;
 use crate::launch::is_program;
+use crate::measure::MEASUREMENT;
 use crate::output::{print, print_tables};
 use crate::report::{Compared, Comparison, Holder, SizeUnit, comparison_text};
 use crate::usage::Failure;
@@ -23,7 +24,7 @@ const ENDINGS: [&str; 3] = [".json", ".jsonl", ".jsonl.gz"];
 
 /// What can be compared, for messages.
 const EXPECTED: &str = "compared are two accountings (\"lastuse run --accounting=FILE.json\"), \
-                        two reports (--json -o FILE.json) or two captures (--capture DIR)";
+                        two reports (--json -o FILE.json), also of \"lastuse measure\", or two captures (--capture DIR)";
 
 /// Returns whether the words of a command line are files to compare, not a program and its arguments: the first is not a
 /// program, and it, or the other of two, has what can be compared.
@@ -149,6 +150,12 @@ impl Data {
                 return Err("the list is empty: no process has written what devices held".to_owned());
             }
             Value::Array(processes) => accountings::holders(&accountings_of(processes)?),
+            Value::Object(keys) if keys.get("format").is_some_and(|format| *format == MEASUREMENT) => {
+                let processes = json["processes"].as_array().into_iter().flatten();
+                let devices = processes.flat_map(|process| process["devices"].as_array().into_iter().flatten());
+                let devices: Vec<&Value> = devices.collect();
+                devices_of_report(&json!({ "devices": devices, "accounting": json["accounting"] }))?
+            }
             Value::Object(keys) if keys.contains_key("format") => {
                 accountings::holders(&[read_accounting(&text).map_err(|error| error.to_string())?])
             }

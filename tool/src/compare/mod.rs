@@ -4,8 +4,10 @@ mod programs;
 mod files;
 mod accountings;
 mod captures;
+
+pub use accountings::at_peak;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use std::process::ExitCode;
 

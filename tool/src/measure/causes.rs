@@ -1,11 +1,14 @@
 //! What the bytes of a device are for: groups of tensors, by the reason for which they are there.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use lastuse::accounting::{AccountedGraph, AccountedTensor, Accounting, BufferUsage, MemoryClass, Step};
+use lastuse::accounting::{AccountedTensor, Accounting, MemoryClass, Sums};
 use lastuse::placement::Bytes;
 use serde_json::{Value, json};
+
+use crate::compare::at_peak;
+use crate::report::group_name;
 
 /// The most groups that are told of each class; the rest is summed up.
 const MOST: usize = 8;
@@ -26,36 +29,35 @@ impl Cause {
     }
 }
 
-/// Returns what the bytes of a device are for, by class, the largest first. Of compute buffers it is what is live at the peak of the
-/// graph that needs most of each, and what is not live then.
+/// Returns what the bytes of a device are for, by class, the largest first: they add up to those of each class. Of compute buffers
+/// it is what is live at the peak of the graph that needs most of each.
 pub fn causes(accounting: &Accounting, device: &str) -> Vec<Cause> {
-    let mut groups: BTreeMap<(usize, String), Bytes> = BTreeMap::new();
-    let mut add = |class: MemoryClass, what: String, bytes: Bytes| {
-        let class = MemoryClass::ALL.iter().position(|&it| it == class).unwrap_or(0);
-        *groups.entry((class, what)).or_default() += bytes;
-    };
     let tensors = accounting.graphs.iter().flat_map(|graph| &graph.tensors);
     let copies = tensors.filter_map(|tensor| copied(&tensor.name)).map(|(_, number)| number + 1).max().unwrap_or(1);
+    let mut groups: BTreeMap<(MemoryClass, String), Bytes> = BTreeMap::new();
+    let mut rest = Sums::default();
     for buffer in accounting.buffers.iter().filter(|buffer| buffer.device == device) {
-        if buffer.usage == BufferUsage::Compute {
-            let live = accounting.graphs.iter().map(|graph| peak(graph, buffer.id)).max_by_key(|(bytes, _)| *bytes);
-            let (bytes, live) = live.unwrap_or_default();
-            for (tensor, bytes) in live {
-                add(MemoryClass::Compute, reason(tensor, copies), bytes);
-            }
-            let rest = buffer.sums.compute.saturating_sub(bytes);
-            add(MemoryClass::Compute, "for other graphs, and gaps between tensors".to_owned(), rest);
-        } else {
-            for (class, what, bytes) in kept(accounting, buffer.id) {
-                add(class, what, bytes);
-            }
+        rest.add(&buffer.sums);
+        for (tensor, bytes) in at_peak(accounting, buffer) {
+            let what = if tensor.class == MemoryClass::Compute {
+                reason(tensor, copies)
+            } else {
+                group_name(&tensor.name, &tensor.op)
+            };
+            *groups.entry((tensor.class, what)).or_default() += bytes;
+            let left = rest.part(tensor.class);
+            *left = left.saturating_sub(bytes);
         }
     }
-    let mut all: Vec<Cause> = groups
-        .into_iter()
-        .filter(|(_, bytes)| *bytes > 0)
-        .map(|((class, what), bytes)| Cause { class: MemoryClass::ALL[class], bytes, what })
-        .collect();
+    for class in MemoryClass::ALL {
+        let what = match class {
+            MemoryClass::Compute => "for other graphs, and gaps between tensors",
+            _ => "in buffers of which no tensor is known",
+        };
+        groups.insert((class, what.to_owned()), rest.of(class));
+    }
+    let all = groups.into_iter().filter(|(_, bytes)| *bytes > 0);
+    let mut all: Vec<Cause> = all.map(|((class, what), bytes)| Cause { class, bytes, what }).collect();
     all.sort_by_key(|cause| (cause.class, Reverse(cause.bytes)));
     all.chunk_by(|one, other| one.class == other.class).flat_map(summed_up).collect()
 }
@@ -71,56 +73,6 @@ fn summed_up(of_class: &[Cause]) -> Vec<Cause> {
     all
 }
 
-/// Returns the tensors of a buffer that stay, each once.
-fn kept(accounting: &Accounting, buffer: u64) -> Vec<(MemoryClass, String, Bytes)> {
-    let all = accounting.graphs.iter().flat_map(|graph| &graph.tensors).chain(&accounting.unread);
-    let mut seen = BTreeSet::new();
-    let own = all.filter(|tensor| tensor.view_of.is_none()).filter_map(|tensor| {
-        let at = tensor.location.filter(|at| at.buffer == buffer)?;
-        seen.insert(at.offset).then(|| (tensor.class, collapsed(&tensor.name), tensor.bytes))
-    });
-    own.collect()
-}
-
-/// Returns the bytes of a buffer that are live at the step with most of them, and the tensors with the bytes that each adds.
-fn peak(graph: &AccountedGraph, buffer: u64) -> (Bytes, Vec<(&AccountedTensor, Bytes)>) {
-    let mut own: Vec<(&AccountedTensor, [Bytes; 2], [Step; 2])> = Vec::new();
-    for tensor in graph.tensors.iter().filter(|tensor| tensor.view_of.is_none() && tensor.bytes > 0) {
-        if let (Some(at), Some(steps)) = (tensor.location.filter(|at| at.buffer == buffer), tensor.steps) {
-            // Inputs are there before the first node runs.
-            let first = if tensor.executes.is_none() { 0 } else { steps.first };
-            own.push((tensor, [at.offset, at.offset + tensor.bytes], [first, steps.last]));
-        }
-    }
-    // Memory that one tensor takes over from another has the larger one's name.
-    own.sort_by_key(|(tensor, ..)| Reverse(tensor.bytes));
-    let live_at = |step: Step| {
-        let mut taken: Vec<[Bytes; 2]> = Vec::new();
-        let mut live = Vec::new();
-        for (tensor, bytes, _) in own.iter().filter(|(_, _, [first, last])| (*first..=*last).contains(&step)) {
-            let added = uncovered(*bytes, &taken);
-            taken.push(*bytes);
-            live.push((*tensor, added));
-        }
-        (live.iter().map(|(_, bytes)| bytes).sum::<Bytes>(), live)
-    };
-    let steps: BTreeSet<Step> = own.iter().map(|(_, _, [first, _])| *first).collect();
-    steps.into_iter().map(live_at).max_by_key(|(bytes, _)| *bytes).unwrap_or_default()
-}
-
-/// Returns the bytes of a range that none of the others has.
-fn uncovered([start, end]: [Bytes; 2], others: &[[Bytes; 2]]) -> Bytes {
-    let mut inside: Vec<[Bytes; 2]> =
-        others.iter().map(|&[from, to]| [from.max(start), to.min(end)]).filter(|[from, to]| from < to).collect();
-    inside.sort_unstable();
-    let (mut covered, mut reached) = (0, start);
-    for [from, to] in inside {
-        covered += to.saturating_sub(from.max(reached));
-        reached = reached.max(to);
-    }
-    end - start - covered
-}
-
 /// Returns what a scheduler has copied to another device, and the number of the copy: it names copies "DEVICE#NAME#NUMBER".
 fn copied(name: &str) -> Option<(&str, u32)> {
     let (_, rest) = name.split_once('#')?;
@@ -132,48 +84,55 @@ fn copied(name: &str) -> Option<(&str, u32)> {
 pub fn reason(tensor: &AccountedTensor, copies: u32) -> String {
     let name = &*tensor.name;
     if let Some((copied, _)) = copied(name) {
-        let what = collapsed(copied);
+        let what = group_name(copied, &tensor.op);
         return match copies {
             _ if copied.ends_with(".weight") => format!("weights of the host, copied for large batches: {what}"),
             1 => format!("what another device has, copied: {what}"),
             _ => format!("what another device has, in {copies} copies for a pipeline: {what}"),
         };
     }
-    let tokens = tensor.ne[1];
+    let [columns, tokens, heads, _] = tensor.ne;
     if name.starts_with("result_output") {
-        return format!("logits of {tokens} tokens, {} values each", tensor.ne[0]);
+        return format!("logits of {tokens} tokens, {columns} values each");
     }
+    let what = group_name(name, &tensor.op);
     if name.to_lowercase().contains("mask") {
-        return format!("masks of attention: {}", collapsed(name));
+        return format!("masks of attention: {what}");
     }
     if ["kq-", "kq_"].iter().any(|scores| name.starts_with(scores)) || tensor.op == "SOFT_MAX" {
-        let [cells, tokens, heads, _] = tensor.ne;
-        return format!("scores of attention: {tokens} tokens x {cells} cells x {heads} heads");
+        return format!("scores of attention: {tokens} tokens x {columns} cells x {heads} heads");
     }
     if tensor.executes.is_none() {
-        return format!("inputs: {}", collapsed(name));
+        return format!("inputs: {what}");
     }
-    format!("what a layer alone needs: {}", collapsed(if name.is_empty() { &tensor.op } else { name }))
+    format!("what a layer alone needs: {what}")
 }
 
-/// Returns a name in which numbers of layers and nodes are "*".
-fn collapsed(name: &str) -> String {
-    let mut text = String::new();
-    let mut is_number = false;
-    let mut before = ' ';
-    for letter in name.chars() {
-        let begins = letter.is_ascii_digit() && !before.is_alphanumeric();
-        let begins = begins || (letter.is_ascii_digit() && text.ends_with("_l"));
-        if letter.is_ascii_digit() && (begins || is_number) {
-            if !is_number {
-                text.push('*');
-            }
-            is_number = true;
-        } else {
-            is_number = false;
-            text.push(letter);
-        }
-        before = letter;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::tests::tensor;
+
+    fn reason_of(name: &str, ne: [i64; 4], copies: u32) -> String {
+        let executes = Some("CPU".to_owned());
+        reason(&AccountedTensor { ne, executes, ..tensor(name) }, copies)
     }
-    text
+
+    #[test]
+    fn reasons_are_told_by_names_of_llama_cpp_and_its_scheduler() {
+        for (name, expected) in [
+            ("result_output", "logits of 512 tokens, 1000 values each"),
+            ("kq_soft_max-3", "scores of attention: 512 tokens x 1000 cells x 8 heads"),
+            ("KQ_mask (copy)", "masks of attention: "),
+            ("ffn_up-3", "what a layer alone needs: ffn_up-*"),
+            ("Vulkan0#blk.3.ffn_up.weight#0", "weights of the host, copied for large batches: blk.*.ffn_up.weight"),
+            ("CUDA1#inp_pos#2", "what another device has, in 4 copies for a pipeline: inp_pos"),
+        ] {
+            let found = reason_of(name, [1000, 512, 8, 1], 4);
+            assert!(found.starts_with(expected), "{name}: {found}");
+        }
+        assert_eq!(reason_of("CUDA1#l_out-7#0", [1, 1, 1, 1], 1), "what another device has, copied: l_out-*");
+        let input = reason(&AccountedTensor { executes: None, ..tensor("inp_tokens") }, 1);
+        assert_eq!(input, "inputs: inp_tokens");
+    }
 }

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 pub use dry_run::{DryRun, Request};
 use levers::{Lever, Tried};
+pub use report::MEASUREMENT;
 use report::Report;
 
 use crate::launch::{FAILED, NotStarted, Target};

@@ -25,6 +25,9 @@ const NOT_COUNTED: [(&str, &str); 5] = [
     ("", "what its driver and its backend take for themselves"),
 ];
 
+/// The name of the format in JSON.
+pub const MEASUREMENT: &str = "lastuse-measurement";
+
 /// What a program would hold.
 pub struct Report<'a> {
     pub program: &'a str,
@@ -147,9 +150,11 @@ impl Report<'_> {
         };
         let processes: Vec<Value> = self.dry_run.processes.iter().map(of_process).collect();
         let tried: Vec<Value> = self.tried.iter().map(Tried::json).collect();
+        let accountings = self.dry_run.processes.iter().filter_map(|process| process.written.value());
         let json = json!({
-            "format": "lastuse-measurement", "version": 1, "program": self.program, "processes": processes,
+            "format": MEASUREMENT, "version": 1, "program": self.program, "processes": processes,
             "peak_resident_bytes": self.dry_run.peak_bytes, "options": self.explains.then_some(tried),
+            "accounting": self.explains.then(|| accountings.collect::<Vec<_>>()),
         });
         format!("{json}\n")
     }

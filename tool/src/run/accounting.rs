@@ -80,6 +80,11 @@ impl Written {
         let accounting = read_accounting(&text).map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(Self { accounting, text })
     }
+
+    /// Returns it as JSON.
+    pub fn value(&self) -> Option<Value> {
+        serde_json::from_str(&self.text).ok()
+    }
 }
 
 fn not_read(file: &Path, error: &io::Error) -> String {
@@ -138,7 +143,7 @@ pub fn json_text(all: &[Written]) -> String {
 
 /// Returns the memory of the processes as JSON.
 pub fn values(all: &[Written]) -> Vec<Value> {
-    all.iter().filter_map(|written| serde_json::from_str(&written.text).ok()).collect()
+    all.iter().filter_map(Written::value).collect()
 }
 
 /// Formats each accounting; with several processes each is preceded by its id.
