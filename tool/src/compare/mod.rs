@@ -17,7 +17,7 @@ use crate::launch::{FAILED, Target};
 use crate::settings::Settings;
 use crate::usage::{Failure, at_least_one};
 
-/// Compare a program with ggml-alloc and lastuse, or two versions of it by what they held.
+/// Compare a program with both allocators, or what two versions held.
 ///
 /// Runs the program with both allocators in turn. Prints the bytes of its compute buffers, its peak resident memory and
 /// its time: the median, the least and the largest value of all runs, the ratio of the medians lastuse / ggml-alloc
