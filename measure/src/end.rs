@@ -4,9 +4,9 @@ use std::ffi::{CStr, OsStr, c_char};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Mutex, Once, PoisonError};
 use std::thread::{self, Builder};
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ const MOST_IDLE_BEFORE: u32 = 100;
 
 /// How long to wait for lastuse, which the thread that ends may have called.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is to be said of buffers.
+static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 static HAS_PLANNED: AtomicBool = AtomicBool::new(false);
@@ -65,7 +68,7 @@ pub fn end(how: End, what: &str) -> ! {
         End::Complete => "complete",
         End::Unknown => "unknown",
     };
-    write(&file("end"), &format!("{kind}\n{}\n{what}\n", graphs()));
+    write_end(kind, what);
     // SAFETY: ends the process; the threads of the program must not go on.
     unsafe { libc::_exit(0) }
 }
@@ -80,6 +83,13 @@ fn accounting_json() -> Option<String> {
     (!json.is_null()).then(|| unsafe { CStr::from_ptr(json) }.to_string_lossy().into_owned() + "\n")
 }
 
+/// Writes how the dry run has ended, the number of graphs, why, and the notes, a line each.
+fn write_end(kind: &str, why: &str) {
+    let notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner).join("\n");
+    let why = why.replace('\n', " ");
+    write(&file("end"), &format!("{kind}\n{}\n{why}\n{notes}\n", graphs()));
+}
+
 fn write(file: &Path, text: &str) {
     if let Err(error) = fs::write(file, text) {
         eprintln!("lastuse-measure: {}: {error}", file.display());
@@ -90,15 +100,16 @@ fn write(file: &Path, text: &str) {
 pub fn write_at_exit() {
     extern "C" fn exits() {
         if !HAS_ENDED.swap(true, Ordering::SeqCst) {
-            write(&file("end"), &format!("exited\n{}\n\n", graphs()));
+            write_end("exited", "the program has ended");
         }
     }
     // SAFETY: a function of this library, which stays.
     unsafe { libc::atexit(exits) };
 }
 
-/// Notes that a buffer was allocated.
-pub fn note_buffer() {
+/// Notes that a buffer was allocated, and what is to be said of it.
+pub fn note_buffer(said: Option<String>) {
+    NOTES.lock().unwrap_or_else(PoisonError::into_inner).extend(said);
     begin_alike();
     watch_threads();
 }

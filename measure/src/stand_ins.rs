@@ -2,7 +2,7 @@
 //! address space that takes none, made one of the type that was asked for.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -112,9 +112,26 @@ pub unsafe extern "C" fn allocate(buffer_type: BufferType, size: usize) -> Buffe
     if memory == libc::MAP_FAILED {
         end(End::Unknown, &format!("the system has no {size} bytes of address space for a buffer"));
     }
-    note_buffer();
+    note_buffer(too_large(buffer_type, size));
     // SAFETY: memory of that size, which lives until the buffer is freed.
     unsafe { stand_in(buffer_type, memory, size, true, Some(device).filter(|_| !is_host)) }
+}
+
+/// Returns a note if a type allocates less at once.
+fn too_large(buffer_type: BufferType, size: usize) -> Option<String> {
+    // SAFETY: its type in ggml-backend.h.
+    let max_size: unsafe extern "C" fn(BufferType) -> usize =
+        unsafe { of_object(buffer_type, c"ggml_backend_buft_get_max_size") };
+    // SAFETY: its type in ggml-backend.h.
+    let name: unsafe extern "C" fn(BufferType) -> *const c_char =
+        unsafe { of_object(buffer_type, c"ggml_backend_buft_name") };
+    // SAFETY: a live buffer type.
+    let most = unsafe { max_size(buffer_type) };
+    // SAFETY: a live buffer type, whose name ends in NUL.
+    let name = || unsafe { CStr::from_ptr(name(buffer_type)) }.to_string_lossy().into_owned();
+    (size > most).then(|| {
+        format!("a buffer of {size} bytes is more than {} allocates at once, {most}: the device may refuse it", name())
+    })
 }
 
 /// Makes memory a buffer of a type.

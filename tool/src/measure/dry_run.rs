@@ -37,6 +37,8 @@ pub struct End {
     pub graphs: u64,
     /// Why it ended, or was ended.
     pub why: String,
+    /// What is to be said of buffers.
+    pub notes: Vec<String>,
 }
 
 /// A dry run to be started.
@@ -137,11 +139,8 @@ impl End {
         let mut lines = text.lines();
         let kind = lines.next().unwrap_or_default();
         let graphs = lines.next().and_then(|graphs| graphs.parse().ok()).unwrap_or(0);
-        let why = match (kind, lines.next()) {
-            ("exited", _) => "the program has ended".to_owned(),
-            (_, Some(why)) => why.to_owned(),
-            (_, None) => "the program was killed".to_owned(),
-        };
-        Self { is_complete: ["exited", "complete"].contains(&kind), graphs, why }
+        let why = lines.next().unwrap_or("the program was killed").to_owned();
+        let notes = lines.filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        Self { is_complete: ["exited", "complete"].contains(&kind), graphs, why, notes }
     }
 }

@@ -110,6 +110,7 @@ impl Report<'_> {
             for it in &found {
                 let _ = writeln!(text, "not counted on {}: {}", it.device.name, it.not_counted());
             }
+            process.end.notes.iter().for_each(|note| text += &format!("{note}\n"));
             let graphs = counted(process.end.graphs, "graph");
             let _ = writeln!(text, "{graphs} not computed; {}", process.end.why);
             if self.explains {
@@ -145,6 +146,7 @@ impl Report<'_> {
                 "complete": end.is_complete,
                 "graphs_not_computed": end.graphs,
                 "end": end.why,
+                "notes": end.notes,
                 "devices": found.iter().map(|found| self.device_json(found)).collect::<Vec<_>>(),
             })
         };
