@@ -2,21 +2,25 @@
 //!
 //! ```text
 //!  graph + plan -> peak   (the step of each buffer, and the tensors that are live there)
-//!               -> remedies (the kinds of the largest of them, and known remedies)
-//!               -> reuse  (results in place and other shared memory, and what they save)
 //!               -> advice (changes that were tried, and what each saves)
+//!               -> passes (tiling, recomputation and other passes of lastuse, and what each saves)
+//!               -> remedies (the kinds of the largest of the tensors, and known remedies)
+//!               -> reuse  (results in place and other shared memory, and what they save)
 //!               -> text, JSON
 //! ```
 
 mod named;
+mod program;
 mod change;
 mod uses;
+mod remedies;
 mod explanation;
 mod case;
 mod trial;
+mod advice;
+mod passes;
 mod remedy;
 mod reuse;
-mod advice;
 mod peak;
 mod remedy_text;
 mod text;
@@ -29,14 +33,16 @@ use crate::placement::Bytes;
 
 use advice::Tried;
 use case::Case;
+use passes::Passes;
 
 pub use case::{DEFAULT_TRIALS, PlannedGraph};
 pub use change::Change;
 pub use explanation::{
-    Advice, Batch, BufferExplanation, Explanation, FreedInput, Inherent, KernelUse, Large, Limit, LiveBlock,
-    LiveTensor, Pattern, Peak, Remedies, Reuse, Tiled,
+    Advice, BufferExplanation, Explanation, FreedInput, KernelUse, Limit, LiveBlock, LiveTensor, Peak, Reuse,
 };
 pub use named::{Alias, Named, Node, Shape, Source};
+pub use program::Program;
+pub use remedies::{Batch, Inherent, Large, Lowered, Pass, Pattern, Remedies, Tiled};
 pub use text::{DEFAULT_TOP, explanation_text};
 pub use uses::Kept;
 
@@ -46,16 +52,18 @@ pub fn explain(planned: PlannedGraph<'_>) -> Explanation {
     let case = Case::new(planned);
     let bounds_without_reuse = case.bounds_without_reuse();
     let everywhere = advice::for_all_buffers(&case);
+    let passes = Passes::of(&case, &everywhere);
     let mut buffers: Vec<usize> = (0..planned.snapshot.buffers.len()).collect();
     buffers.sort_by_key(|&buffer| Reverse(case.bound(buffer)));
     let bound_without_reuse = |buffer: usize| bounds_without_reuse.as_ref().map(|bounds| bounds[buffer]);
-    let explain = |buffer| explain_buffer(&case, buffer, &everywhere, bound_without_reuse(buffer));
+    let explain = |buffer| explain_buffer(&case, buffer, &everywhere, &passes, bound_without_reuse(buffer));
     let mut buffers: Vec<BufferExplanation> = buffers.into_iter().map(explain).collect();
     buffers.sort_by_key(|buffer| buffer.id);
     Explanation {
         label: planned.snapshot.label.clone(),
+        program: Program::of(planned.snapshot),
         nodes: planned.snapshot.graph.nodes().len(),
-        tiling: case.tiled(),
+        tiling: passes.tiled,
         all_tried: case.all_tried(),
         buffers,
     }
@@ -65,12 +73,14 @@ fn explain_buffer(
     case: &Case<'_>,
     buffer: usize,
     everywhere: &[Tried],
+    passes: &Passes,
     bound_without_reuse: Option<Bytes>,
 ) -> BufferExplanation {
     let PlannedGraph { snapshot, plan, .. } = case.planned;
     let (found, size) = (&plan.buffers[buffer], plan.buffers[buffer].placement.size());
     let peak = case.peak(buffer);
-    let remedies = peak.as_ref().map(|peak| case.remedies(buffer, peak.node.step, peak.bytes)).unwrap_or_default();
+    let remedies = |peak: &Peak| case.remedies(buffer, peak.node.step, peak.bytes, passes);
+    let remedies = peak.as_ref().map(remedies).unwrap_or_default();
     let (advice, limit) = match &peak {
         Some(peak) => advice::for_buffer(case, buffer, peak.node.step, everywhere),
         None => (Vec::new(), None),

@@ -1,12 +1,12 @@
 //! The largest tensors of a peak, and what can be done about them: the peak without each, what grows with the number of
-//! tokens, the bytes that are live in every order of the nodes, and the bytes of a tiled graph.
+//! tokens, what passes of lastuse save, and the bytes that are live in every order of the nodes.
 
-use crate::graph::tiling::{TilingEffort, TilingLimits};
 use crate::graph::{BufferIndex, Flags, Lists, Op, Requests, TensorId, shared_live_ranges};
 use crate::placement::{Bytes, Step, lower_bound};
 
 use super::case::Case;
-use super::explanation::{Batch, Inherent, Large, Pattern, Remedies, Tiled};
+use super::passes::Passes;
+use super::remedies::{Batch, Inherent, Large, Pattern, Remedies};
 use super::uses::Kept;
 
 /// How many of the largest blocks are looked at.
@@ -21,15 +21,9 @@ const INHERENT: Bytes = 90;
 /// Maximum number of nodes that are considered for a peak.
 const MAX_NODES: usize = 16;
 
-/// The work limit of the search for tilings: some tenths of a second.
-const TILING: TilingEffort = TilingEffort(1_000_000);
-
-/// Savings below this part of the plan, in hundredths, are not worth the time of the tiles.
-const MIN_SAVED: Bytes = 5;
-
 impl Case<'_> {
     /// Returns the facts about the peak of a buffer at `step`, which has `bytes` live bytes.
-    pub fn remedies(&self, buffer: usize, step: Step, bytes: Bytes) -> Remedies {
+    pub fn remedies(&self, buffer: usize, step: Step, bytes: Bytes, passes: &Passes) -> Remedies {
         let blocks = self.blocks_at(buffer, step);
         let patterns = Patterns::of(self);
         let large = |&(block, held): &(u32, Bytes)| {
@@ -54,11 +48,15 @@ impl Case<'_> {
             id.is_some_and(|id| matches!(patterns.pattern(id), Some(Pattern::KeptForBackward { .. })))
         };
         let kept_for_backward = blocks.iter().filter(|block| is_kept(block)).map(|&(_, held)| held).sum();
-        let inherent = self.inherent(buffer, step);
+        let lowered = passes.lowering(self, buffer);
+        // A pass changes what the nodes need, so what they need in every order is no limit to it.
+        let is_limit = passes.all_tried && lowered.is_empty();
+        let inherent = is_limit.then(|| self.inherent(buffer, step)).flatten();
         Remedies {
             largest: blocks.iter().enumerate().filter(is_large).filter_map(|(_, block)| large(block)).collect(),
             batch: self.batch(buffer, step),
             kept_for_backward,
+            passes: lowered,
             inherent: inherent.filter(|inherent| is_part(inherent.bytes(), INHERENT)),
         }
     }
@@ -157,26 +155,6 @@ impl Case<'_> {
             };
         }
         found
-    }
-
-    /// Searches for the smallest graph with large intermediates in tiles. `None` if it takes hardly less, or no work is left.
-    pub fn tiled(&self) -> Option<Tiled> {
-        if !self.may_try(1) {
-            return None;
-        }
-        let mut snapshot = self.planned.snapshot.clone();
-        let limits = TilingLimits { effort: TILING, ..TilingLimits::of(0) };
-        let found = snapshot.tile(self.planned.buffers, limits, &mut |_| true).ok()?;
-        let largest = found.tiled.iter().max_by_key(|tiled| tiled.bytes[0])?;
-        let saves = found.before.saturating_sub(found.after);
-        let is_worth_it = u128::from(saves) * 100 >= u128::from(found.before) * u128::from(MIN_SAVED);
-        is_worth_it.then(|| Tiled {
-            saves,
-            size: found.after,
-            tensor: self.named(largest.tensor),
-            tiles: largest.tiles,
-            others: found.tiled.len() - 1,
-        })
     }
 }
 

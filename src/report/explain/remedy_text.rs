@@ -7,16 +7,19 @@ use crate::placement::Bytes;
 use crate::report::sizes::{exact, fixed};
 
 use super::change::counted;
-use super::explanation::{Batch, Inherent, KernelUse, Large, Pattern, Remedies, Tiled};
+use super::explanation::KernelUse;
+use super::program::Program;
+use super::remedies::{Batch, Inherent, Large, Lowered, Pass, Pattern, Remedies, Tiled};
 
-/// Writes the kinds of the largest tensors of a peak of `bytes` live bytes, and their remedies.
-pub fn write_remedies(out: &mut String, remedies: &Remedies, bytes: Bytes) -> fmt::Result {
+/// Writes the kinds of the largest tensors of a peak of `bytes` live bytes, and their remedies, with the arguments of the
+/// program that built the graph.
+pub fn write_remedies(out: &mut String, remedies: &Remedies, bytes: Bytes, program: Option<Program>) -> fmt::Result {
     if !remedies.largest.is_empty() {
         writeln!(out, "\n  The largest, and what can be done about them:")?;
     }
-    remedies.largest.iter().try_for_each(|large| write_large(out, large, bytes))?;
+    remedies.largest.iter().try_for_each(|large| write_large(out, large, bytes, program))?;
     if let Some(batch) = &remedies.batch {
-        write_batch(out, batch, bytes)?;
+        write_batch(out, batch, bytes, program)?;
     }
     if remedies.kept_for_backward > 0 {
         let kept = remedies.kept_for_backward;
@@ -28,17 +31,18 @@ pub fn write_remedies(out: &mut String, remedies: &Remedies, bytes: Bytes) -> fm
             fixed(kept)
         )?;
     }
+    write_passes(out, &remedies.passes)?;
     if let Some(inherent) = &remedies.inherent {
         write_inherent(out, inherent, bytes)?;
     }
     Ok(())
 }
 
-fn write_large(out: &mut String, large: &Large, bytes: Bytes) -> fmt::Result {
+fn write_large(out: &mut String, large: &Large, bytes: Bytes, program: Option<Program>) -> fmt::Result {
     let Large { tensor, shape, bytes: held, lower_bound_without, peak_without, pattern } = large;
     writeln!(out, "    {tensor}, {shape}, {}, {} of the peak", fixed(*held), percent(*held, bytes))?;
     if let Some(pattern) = pattern {
-        writeln!(out, "      {}", remedy(pattern, *held))?;
+        writeln!(out, "      {}", remedy(pattern, *held, program))?;
     }
     if *lower_bound_without == 0 {
         return writeln!(out, "      without it the buffer would be empty");
@@ -47,36 +51,50 @@ fn write_large(out: &mut String, large: &Large, bytes: Bytes) -> fmt::Result {
 }
 
 /// Writes the kind of a tensor, and the remedy.
-fn remedy(pattern: &Pattern, held: Bytes) -> String {
+fn remedy(pattern: &Pattern, held: Bytes, program: Option<Program>) -> String {
     match pattern {
         Pattern::AttentionScores => {
-            "scores of attention: flash attention never has them as a whole (FLASH_ATTN_EXT; llama.cpp: --flash-attn on, \
-             whisper.cpp: --flash-attn, stable-diffusion.cpp: --diffusion-fa)"
-                .to_owned()
+            let argument = match program {
+                Some(Program::LlamaCpp) => "; llama.cpp: --flash-attn on",
+                Some(Program::WhisperCpp) => "; whisper.cpp: --flash-attn",
+                Some(Program::StableDiffusionCpp) => "; stable-diffusion.cpp: --diffusion-fa",
+                None => "",
+            };
+            format!("scores of attention: flash attention never has them as a whole (FLASH_ATTN_EXT{argument})")
         }
         Pattern::Logits { tokens } => {
             let each = Bytes::try_from(*tokens).map_or(held, |tokens| held / tokens.max(1));
+            let argument = match program {
+                Some(Program::LlamaCpp) => " (llama.cpp, where it has it: n_outputs_max of its context parameters)",
+                _ => "",
+            };
+            format!("logits of {tokens} tokens, {} each: reserve those that are read{argument}", fixed(each))
+        }
+        Pattern::Columns => {
+            let (direct, tiles) = match program {
+                Some(Program::StableDiffusionCpp) => {
+                    ("; stable-diffusion.cpp: --vae-conv-direct, --diffusion-conv-direct", " (--vae-tiling)")
+                }
+                _ => ("", ""),
+            };
             format!(
-                "logits of {tokens} tokens, {} each: reserve those that are read (llama.cpp, where it has it: \
-                 n_outputs_max of its context parameters)",
-                fixed(each)
+                "columns of a convolution (IM2COL): a direct convolution has none (CONV_2D{direct}), and tiles have \
+                 fewer{tiles}"
             )
         }
-        Pattern::Columns => "columns of a convolution (IM2COL): a direct convolution has none (CONV_2D; \
-                             stable-diffusion.cpp: --vae-conv-direct, --diffusion-conv-direct), and tiles have fewer \
-                             (--vae-tiling)"
-            .to_owned(),
         Pattern::KeptForBackward { backward } => format!(
             "kept for the backward pass, which starts at {backward}: compute it again there \
              (lastuse plan --recompute, lastuse_graph_recompute)"
         ),
-        Pattern::NotComputed => "an alternative that no backend computes: leave it out of the graph, or switch on the rule \
-                                 \"inactive\""
-            .to_owned(),
+        Pattern::NotComputed => {
+            "an alternative that no backend computes: leave it out of the graph, or switch on the rule \
+             \"inactive\""
+                .to_owned()
+        }
     }
 }
 
-fn write_batch(out: &mut String, batch: &Batch, bytes: Bytes) -> fmt::Result {
+fn write_batch(out: &mut String, batch: &Batch, bytes: Bytes, program: Option<Program>) -> fmt::Result {
     let Batch { tokens, grows, lower_bound_of_half } = batch;
     writeln!(
         out,
@@ -87,13 +105,37 @@ fn write_batch(out: &mut String, batch: &Batch, bytes: Bytes) -> fmt::Result {
     if *lower_bound_of_half >= bytes {
         return writeln!(out, "      with half as many the peak would be as high");
     }
+    let argument = match program {
+        Some(Program::LlamaCpp) => format!(" (llama.cpp: --ubatch-size {})", tokens / 2),
+        _ => String::new(),
+    };
     writeln!(
         out,
-        "      with half as many (llama.cpp: --ubatch-size {}) it would be {}, {} less",
-        tokens / 2,
+        "      with half as many{argument} it would be {}, {} less",
         fixed(*lower_bound_of_half),
         fixed(bytes - lower_bound_of_half)
     )
+}
+
+/// Writes what each pass saves, and how to have it.
+fn write_passes(out: &mut String, passes: &[Lowered]) -> fmt::Result {
+    if !passes.is_empty() {
+        writeln!(out, "    Passes of lastuse lower the peak, each alone:")?;
+    }
+    for Lowered { pass, saves, lower_bound } in passes {
+        let how = match pass {
+            Pass::Tiling => "tiling, for some more time (LASTUSE_BUDGET, lastuse_graph_tile, lastuse plan --tile)",
+            Pass::Recomputation => {
+                "recomputation, for some more time (LASTUSE_RECOMPUTE, lastuse_graph_recompute, lastuse plan --recompute)"
+            }
+            Pass::Reorder => {
+                "another order of the nodes (LASTUSE_REORDER, lastuse_graph_reorder, lastuse plan --reorder)"
+            }
+            Pass::RemoveCopies => "no copies into caches (lastuse_graph_remove_copies)",
+        };
+        writeln!(out, "      saves {}: {how}; then it is {}", exact(*saves), fixed(*lower_bound))?;
+    }
+    Ok(())
 }
 
 fn write_inherent(out: &mut String, inherent: &Inherent, bytes: Bytes) -> fmt::Result {

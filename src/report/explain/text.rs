@@ -9,6 +9,7 @@ use crate::report::table::aligned;
 use super::change::counted;
 use super::explanation::{BufferExplanation, Explanation, FreedInput, Limit, LiveBlock, LiveTensor, Peak, Reuse};
 use super::named::{Alias, Node};
+use super::program::Program;
 use super::remedy_text::{percent, write_kernels, write_remedies, write_tiling};
 use super::uses::Kept;
 
@@ -37,7 +38,7 @@ fn write_explanation(out: &mut String, explanation: &Explanation, top: usize) ->
         Some(label) => writeln!(out, "{label}: {nodes}, steps counted from 0")?,
         None => writeln!(out, "{nodes}, steps counted from 0")?,
     }
-    explanation.buffers.iter().try_for_each(|buffer| write_buffer(out, buffer, top))?;
+    explanation.buffers.iter().try_for_each(|buffer| write_buffer(out, buffer, top, explanation.program))?;
     if let Some(tiling) = &explanation.tiling {
         write_tiling(out, tiling)?;
     }
@@ -47,7 +48,7 @@ fn write_explanation(out: &mut String, explanation: &Explanation, top: usize) ->
     writeln!(out, "\nThe graph is large, so not every change was tried: \"lastuse explain --trials\" raises the limit.")
 }
 
-fn write_buffer(out: &mut String, buffer: &BufferExplanation, top: usize) -> fmt::Result {
+fn write_buffer(out: &mut String, buffer: &BufferExplanation, top: usize, program: Option<Program>) -> fmt::Result {
     let BufferExplanation { id, name, size, .. } = buffer;
     write!(out, "\nBuffer {id}, {}: {}", name.escape_debug(), exact(*size))?;
     write_ggml_alloc(out, buffer.ggml_alloc, *size)?;
@@ -55,7 +56,7 @@ fn write_buffer(out: &mut String, buffer: &BufferExplanation, top: usize) -> fmt
     write_peak(out, peak)?;
     write_fragmentation(out, buffer)?;
     write_live(out, peak, top)?;
-    write_remedies(out, &buffer.remedies, peak.bytes)?;
+    write_remedies(out, &buffer.remedies, peak.bytes, program)?;
     write_reuse(out, &buffer.reuse, buffer.lower_bound)?;
     if let Some(kernels) = &buffer.kernels {
         write_kernels(out, kernels)?;

@@ -31,7 +31,11 @@ impl Case<'_> {
     ///
     /// If its live ranges alone need less in some buffer, it is planned in full, so the result holds for a real plan.
     pub fn try_edit(&self, edit: GraphEdit, buffers: &[BufferSpec]) -> Option<Trial> {
-        let edited = edit.finish();
+        self.try_edited(edit.finish(), buffers)
+    }
+
+    /// Does so for a graph whose edit is finished.
+    pub fn try_edited(&self, edited: Edited, buffers: &[BufferSpec]) -> Option<Trial> {
         let Edited { graph, origins, .. } = &edited;
         let tensors = &self.planned.snapshot.tensors;
         let requested = |list: &[TensorId]| -> Vec<BufferIndex> {

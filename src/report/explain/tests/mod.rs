@@ -2,7 +2,9 @@
 
 mod advice;
 mod inherent;
+mod passes;
 mod peaks;
+mod programs;
 mod retention;
 mod reuse;
 mod scene;
