@@ -5,9 +5,9 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::answers::clear_results;
 use crate::end::{End, end, watch};
 use crate::is_active;
-use crate::stand_ins::clear_results;
 use crate::wrapped::of_ggml;
 
 const STATUS_SUCCESS: c_int = 0;

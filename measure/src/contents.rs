@@ -42,7 +42,7 @@ pub fn contains(address: usize) -> bool {
 
 /// Returns `true` if none of these bytes was left out.
 pub fn is_kept(addresses: &Range<usize>) -> bool {
-    !contents().left_out.range(..addresses.end).next_back().is_some_and(|(_, &end)| end > addresses.start)
+    contents().left_out.range(..addresses.end).next_back().is_none_or(|(_, &end)| end <= addresses.start)
 }
 
 /// Notes that these bytes of a stand-in are left out.

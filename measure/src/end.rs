@@ -40,8 +40,10 @@ static HAS_PLANNED: AtomicBool = AtomicBool::new(false);
 
 /// Returns the folder of the dry run, in which its files are.
 pub fn folder() -> &'static Path {
-    // SAFETY: the name ends in NUL, and so does the value, which is set in a dry run and stays.
-    let folder = unsafe { CStr::from_ptr::<'static>(libc::getenv(MEASURE.as_ptr())) };
+    // SAFETY: the name ends in NUL.
+    let folder = unsafe { libc::getenv(MEASURE.as_ptr()) };
+    // SAFETY: the value ends in NUL; it is set in a dry run, and stays.
+    let folder = unsafe { CStr::from_ptr::<'static>(folder) };
     Path::new(OsStr::from_bytes(folder.to_bytes()))
 }
 

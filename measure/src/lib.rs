@@ -5,8 +5,10 @@
 //! ```text
 //!  stand_ins   buffers of the program's types, in address space that takes no memory
 //!  contents    which bytes of them are there, and which were left out
+//!  answers     what ggml's functions say of them
 //!  tensors     reads and writes of tensors
-//!  files       weights are not read
+//!  reads       weights are not read
+//!  files       nor ahead, and no results are written
 //!  compute     graphs are allocated, and not computed
 //!  end         when there is nothing more to be learnt, and what is then written
 //! ```
@@ -31,7 +33,9 @@ mod wrapped;
 
 mod contents;
 mod stand_ins;
+mod answers;
 mod tensors;
+mod reads;
 mod files;
 mod compute;
 mod end;

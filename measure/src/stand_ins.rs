@@ -4,37 +4,35 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::contents::{self, KEPT};
 use crate::end::{End, end, note_buffer};
-use crate::ggml::linking::caller::caller;
-use crate::ggml::linking::loaded::Object;
-use crate::search::{find_anywhere, find_wrapped};
+use crate::search::find_wrapped;
 use crate::wrapped::{of_ggml, of_lastuse, of_object};
 use crate::{Allocate, is_active};
 
-type Buffer = *mut c_void;
+pub type Buffer = *mut c_void;
 type BufferType = *mut c_void;
-type Device = *mut c_void;
+pub type Device = *mut c_void;
 
 /// ggml's number of a device that is several.
 const DEVICE_META: u32 = 4;
 
 /// A buffer that takes no memory.
 #[derive(Clone, Debug)]
-struct StandIn {
-    addresses: Range<usize>,
+pub struct StandIn {
+    pub addresses: Range<usize>,
     /// Whether the addresses are of this library; otherwise the program has mapped a file there.
-    is_own: bool,
+    pub is_own: bool,
     /// The device that it would take memory of, by its address; `None` for the host.
-    device: Option<usize>,
+    pub device: Option<usize>,
 }
 
 static STAND_INS: Mutex<Option<HashMap<usize, StandIn>>> = Mutex::new(None);
 
-fn with_all<T>(act: impl FnOnce(&mut HashMap<usize, StandIn>) -> T) -> T {
+pub fn with_all<T>(act: impl FnOnce(&mut HashMap<usize, StandIn>) -> T) -> T {
     let mut all: MutexGuard<'_, _> = STAND_INS.lock().unwrap_or_else(PoisonError::into_inner);
     act(all.get_or_insert_with(HashMap::new))
 }
@@ -53,7 +51,7 @@ fn note(buffer: Buffer, asked: usize, is_mapped: bool) {
 ///
 /// # Safety
 /// `F` is the type of the function of that name.
-unsafe fn if_there<F: Copy>(name: &'static CStr) -> Option<F> {
+pub unsafe fn if_there<F: Copy>(name: &'static CStr) -> Option<F> {
     // SAFETY: `F` is its type, as the caller guarantees.
     (!find_wrapped(name).is_null()).then(|| unsafe { of_ggml(name) })
 }
@@ -127,10 +125,12 @@ fn too_large(buffer_type: BufferType, size: usize) -> Option<String> {
         unsafe { of_object(buffer_type, c"ggml_backend_buft_name") };
     // SAFETY: a live buffer type.
     let most = unsafe { max_size(buffer_type) };
-    // SAFETY: a live buffer type, whose name ends in NUL.
-    let name = || unsafe { CStr::from_ptr(name(buffer_type)) }.to_string_lossy().into_owned();
+    // SAFETY: a live buffer type.
+    let name = unsafe { name(buffer_type) };
+    // SAFETY: the name of a buffer type ends in NUL.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     (size > most).then(|| {
-        format!("a buffer of {size} bytes is more than {} allocates at once, {most}: the device may refuse it", name())
+        format!("a buffer of {size} bytes is more than {name} allocates at once, {most}: the device may refuse it")
     })
 }
 
@@ -297,100 +297,5 @@ pub unsafe extern "C" fn ggml_backend_buffer_free(buffer: Buffer) {
             // SAFETY: a mapping of this library, whose buffer is freed.
             unsafe { libc::munmap(memory, addresses.len()) };
         }
-    }
-}
-
-/// Wraps ggml's function: a stand-in that is cleared takes no memory.
-///
-/// # Safety
-/// The requirements of ggml's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ggml_backend_buffer_clear(buffer: Buffer, value: u8) {
-    match with_all(|all| all.get(&buffer.addr()).cloned()) {
-        // SAFETY: the memory of a live stand-in, which no other thread uses, as ggml's function requires.
-        Some(StandIn { addresses, is_own: true, .. }) => unsafe { contents::fill(&addresses, value) },
-        Some(_) => {}
-        None => {
-            // SAFETY: its type in ggml-backend.h.
-            let function: unsafe extern "C" fn(Buffer, u8) = unsafe { of_object(buffer, c"ggml_backend_buffer_clear") };
-            // SAFETY: the caller's arguments, forwarded.
-            unsafe { function(buffer, value) };
-        }
-    }
-}
-
-/// ggml's number of buffers for the results of graphs.
-const USAGE_COMPUTE: u32 = 2;
-
-/// Sets the memory of graphs to 0 after one that was not computed: what is read of it are results.
-pub fn clear_results() {
-    // SAFETY: its type in ggml-backend.h. Before it was there, no buffer was marked.
-    let usage: Option<unsafe extern "C" fn(Buffer) -> u32> = unsafe { if_there(c"ggml_backend_buffer_get_usage") };
-    let Some(usage) = usage else { return };
-    let all: Vec<(usize, Range<usize>)> =
-        with_all(|all| all.iter().map(|(at, it)| (*at, it.addresses.clone())).collect());
-    for (buffer, addresses) in all {
-        // SAFETY: a live buffer.
-        if unsafe { usage(std::ptr::with_exposed_provenance_mut(buffer)) } == USAGE_COMPUTE {
-            // SAFETY: memory of a live stand-in. The program waits for its graph.
-            unsafe { contents::fill(&addresses, 0) };
-        }
-    }
-}
-
-/// Wraps ggml's function: the processor can write stand-ins. A program that is told so reads weights right into them, which is left
-/// out; otherwise it would read them to memory of its own first. ggml itself is told what is true of the buffer's type, since it
-/// chooses backends by that.
-///
-/// # Safety
-/// The requirements of ggml's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ggml_backend_buffer_is_host(buffer: Buffer) -> bool {
-    // SAFETY: its type in ggml-backend.h.
-    let function: unsafe extern "C" fn(Buffer) -> bool = unsafe { of_object(buffer, c"ggml_backend_buffer_is_host") };
-    // SAFETY: the caller's arguments, forwarded.
-    let is_host = unsafe { function(buffer) };
-    is_host || (with_all(|all| all.contains_key(&buffer.addr())) && !is_asked_by_ggml())
-}
-
-/// Returns `true` if ggml itself, or one of its backends, has called this library.
-fn is_asked_by_ggml() -> bool {
-    static KNOWN: Mutex<Vec<(Range<usize>, bool)>> = Mutex::new(Vec::new());
-    let Some(caller) = caller() else { return true };
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, is_ggml)) = known.iter().find(|(addresses, _)| addresses.contains(&caller)) {
-        return *is_ggml;
-    }
-    let Some(object) = Object::at(caller) else { return true };
-    let name = object.name();
-    let name = name.rsplit('/').next().unwrap_or_default();
-    let is_ggml = object.is_ggml == Some(true) || name.starts_with("libggml");
-    known.push((object.addresses(), is_ggml));
-    is_ggml
-}
-
-/// Returns `true` if lastuse has called this library.
-fn is_asked_by_lastuse() -> bool {
-    let lastuse = Object::at(find_anywhere(c"lastuse_version").addr());
-    caller().is_some_and(|caller| lastuse.is_some_and(|lastuse| lastuse.addresses().contains(&caller)))
-}
-
-/// Wraps ggml's function: what stand-ins would take is not free.
-///
-/// # Safety
-/// The requirements of ggml's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ggml_backend_dev_memory(device: Device, free: *mut usize, total: *mut usize) {
-    // SAFETY: its type in ggml-backend.h.
-    let function: unsafe extern "C" fn(Device, *mut usize, *mut usize) =
-        unsafe { of_object(device, c"ggml_backend_dev_memory") };
-    // SAFETY: the caller's arguments, forwarded.
-    unsafe { function(device, free, total) };
-    // lastuse writes down what is free, beside what stand-ins would take of that.
-    if is_active() && free != null::<usize>().cast_mut() && !is_asked_by_lastuse() {
-        let is_here = |stand_in: &&StandIn| stand_in.device == Some(device.addr()) && stand_in.is_own;
-        let held: usize = with_all(|all| all.values().filter(is_here).map(|it| it.addresses.len()).sum());
-        // SAFETY: not null, so writable, as ggml's function requires.
-        unsafe { free.write(free.read().saturating_sub(held)) };
     }
 }

@@ -22,8 +22,10 @@ fn data(tensor: Tensor) -> usize {
 fn name(tensor: Tensor) -> String {
     // SAFETY: its type in ggml.h.
     let name: unsafe extern "C" fn(Tensor) -> *const c_char = unsafe { of_ggml(c"ggml_get_name") };
-    // SAFETY: a live tensor, whose name ends in NUL.
-    unsafe { CStr::from_ptr(name(tensor)) }.to_string_lossy().into_owned()
+    // SAFETY: a live tensor.
+    let name = unsafe { name(tensor) };
+    // SAFETY: the name of a tensor ends in NUL.
+    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
 /// Returns `true` for a tensor in a stand-in.
@@ -37,22 +39,6 @@ fn require(tensor: Tensor, addresses: &Range<usize>) {
         let what = format!("it reads the tensor {:?}, whose bytes a dry run leaves out", name(tensor));
         end(End::Unknown, &what);
     }
-}
-
-/// Reads bytes of a tensor in a stand-in.
-///
-/// # Safety
-/// The bytes lie in the tensor, and there is room for as many at `to`.
-unsafe fn read(tensor: Tensor, to: *mut c_void, offset: usize, size: usize) {
-    let from = data(tensor) + offset;
-    require(tensor, &(from..from + size));
-    // SAFETY: readable memory of a stand-in, and writable memory: see "# Safety".
-    unsafe { to.cast::<u8>().copy_from(std::ptr::with_exposed_provenance(from), size) };
-}
-
-/// Reads or writes `copies` pieces of a tensor, which are `stride` bytes apart there and `data_stride` in the program's memory.
-fn pieces(copies: usize, stride: usize, data_stride: usize, mut each: impl FnMut(usize, usize)) {
-    (0..copies).for_each(|copy| each(copy * stride, copy * data_stride));
 }
 
 /// Copies a tensor to one of the same size, if one of them is in a stand-in.
@@ -76,9 +62,57 @@ unsafe fn copy(from: Tensor, to: Tensor) -> bool {
     true
 }
 
-/// Wraps functions of ggml: does it here where `$tensor` is in a stand-in.
+/// Bytes of a tensor in a stand-in: `copies` pieces of `size`, which are `stride` bytes apart there, and `data_stride` in the
+/// program's memory.
+#[derive(Clone, Copy)]
+struct Pieces {
+    tensor: Tensor,
+    offset: usize,
+    size: usize,
+    copies: usize,
+    stride: usize,
+    data_stride: usize,
+}
+
+impl Pieces {
+    fn one(tensor: Tensor, offset: usize, size: usize) -> Self {
+        Self { tensor, offset, size, copies: 1, stride: 0, data_stride: 0 }
+    }
+
+    /// # Safety
+    /// The bytes lie in the tensor, and as many are at `from`.
+    unsafe fn write(self, from: *const c_void) {
+        for copy in 0..self.copies {
+            let to = data(self.tensor) + self.offset + copy * self.stride;
+            // SAFETY: as the caller guarantees.
+            unsafe { contents::write(to, from.wrapping_byte_add(copy * self.data_stride), self.size) };
+        }
+    }
+
+    /// # Safety
+    /// The bytes lie in the tensor, and there is room for as many at `to`.
+    unsafe fn read(self, to: *mut c_void) {
+        for copy in 0..self.copies {
+            let from = data(self.tensor) + self.offset + copy * self.stride;
+            require(self.tensor, &(from..from + self.size));
+            let to = to.cast::<u8>().wrapping_add(copy * self.data_stride);
+            // SAFETY: readable memory of a stand-in, and writable memory, as the caller guarantees.
+            unsafe { to.copy_from(std::ptr::with_exposed_provenance(from), self.size) };
+        }
+    }
+
+    /// # Safety
+    /// The bytes lie in the tensor.
+    unsafe fn fill(self, value: u8) {
+        let start = data(self.tensor) + self.offset;
+        // SAFETY: as the caller guarantees.
+        unsafe { contents::fill(&(start..start + self.size), value) };
+    }
+}
+
+/// Wraps functions of ggml: does it here where the tensor is in a stand-in.
 macro_rules! wrap {
-    ($($name:ident($($argument:ident: $type:ty),+ $(,)?) $tensor:ident => $act:expr;)+) => {
+    ($($name:ident($($argument:ident: $type:ty),+ $(,)?) $pieces:expr => $act:ident($value:ident);)+) => {
         $(
             /// Wraps ggml's function.
             ///
@@ -91,8 +125,11 @@ macro_rules! wrap {
                     Ok(name) => name,
                     Err(_) => panic!("a name without NUL"),
                 };
-                if is_stand_in($tensor) {
-                    return $act;
+                let pieces: Pieces = $pieces;
+                if is_stand_in(pieces.tensor) {
+                    // SAFETY: bytes of the tensor, and as many of the program, as ggml's function requires.
+                    unsafe { pieces.$act($value) };
+                    return;
                 }
                 // SAFETY: its type in ggml-backend.h.
                 let function: unsafe extern "C" fn($($type),+) = unsafe { of_ggml(NAME) };
@@ -104,47 +141,30 @@ macro_rules! wrap {
 }
 
 wrap! {
-    // SAFETY: bytes of the tensor, and as many of the program, as ggml's function requires; so below.
     ggml_backend_tensor_set(tensor: Tensor, from: *const c_void, offset: usize, size: usize)
-        tensor => unsafe { contents::write(data(tensor) + offset, from, size) };
-    // SAFETY: as above.
+        Pieces::one(tensor, offset, size) => write(from);
     ggml_backend_tensor_set_async(backend: Backend, tensor: Tensor, from: *const c_void, offset: usize, size: usize)
-        tensor => unsafe { contents::write(data(tensor) + offset, from, size) };
-    // SAFETY: as above.
+        Pieces::one(tensor, offset, size) => write(from);
     ggml_backend_tensor_get(tensor: Tensor, to: *mut c_void, offset: usize, size: usize)
-        tensor => unsafe { read(tensor, to, offset, size) };
-    // SAFETY: as above.
+        Pieces::one(tensor, offset, size) => read(to);
     ggml_backend_tensor_get_async(backend: Backend, tensor: Tensor, to: *mut c_void, offset: usize, size: usize)
-        tensor => unsafe { read(tensor, to, offset, size) };
-    // SAFETY: as above.
+        Pieces::one(tensor, offset, size) => read(to);
     ggml_backend_tensor_memset(tensor: Tensor, value: u8, offset: usize, size: usize)
-        tensor => unsafe { contents::fill(&(data(tensor) + offset..data(tensor) + offset + size), value) };
+        Pieces::one(tensor, offset, size) => fill(value);
     ggml_backend_tensor_set_2d(
         tensor: Tensor, from: *const c_void, offset: usize, size: usize, copies: usize, stride: usize, data_stride: usize
-    ) tensor => pieces(copies, stride, data_stride, |at, of| {
-        // SAFETY: as above.
-        unsafe { contents::write(data(tensor) + offset + at, from.wrapping_byte_add(of), size) };
-    });
+    ) Pieces { tensor, offset, size, copies, stride, data_stride } => write(from);
     ggml_backend_tensor_get_2d(
         tensor: Tensor, to: *mut c_void, offset: usize, size: usize, copies: usize, stride: usize, data_stride: usize
-    ) tensor => pieces(copies, stride, data_stride, |at, of| {
-        // SAFETY: as above.
-        unsafe { read(tensor, to.wrapping_byte_add(of), offset + at, size) };
-    });
+    ) Pieces { tensor, offset, size, copies, stride, data_stride } => read(to);
     ggml_backend_tensor_set_2d_async(
         backend: Backend, tensor: Tensor, from: *const c_void, offset: usize, size: usize, copies: usize, stride: usize,
         data_stride: usize
-    ) tensor => pieces(copies, stride, data_stride, |at, of| {
-        // SAFETY: as above.
-        unsafe { contents::write(data(tensor) + offset + at, from.wrapping_byte_add(of), size) };
-    });
+    ) Pieces { tensor, offset, size, copies, stride, data_stride } => write(from);
     ggml_backend_tensor_get_2d_async(
         backend: Backend, tensor: Tensor, to: *mut c_void, offset: usize, size: usize, copies: usize, stride: usize,
         data_stride: usize
-    ) tensor => pieces(copies, stride, data_stride, |at, of| {
-        // SAFETY: as above.
-        unsafe { read(tensor, to.wrapping_byte_add(of), offset + at, size) };
-    });
+    ) Pieces { tensor, offset, size, copies, stride, data_stride } => read(to);
 }
 
 /// Wraps ggml's function.

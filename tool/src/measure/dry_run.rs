@@ -106,7 +106,7 @@ fn prepare(command: &mut Command, request: &Request<'_>, folder: &Path) {
     if let Some(captures) = request.captures {
         command.env("LASTUSE_CAPTURE", captures);
     }
-    // What is printed has no meaning. Nobody is asked.
+    // What is printed has no meaning, and a terminal would be waited for.
     command.stdout(Stdio::null());
     if io::stdin().is_terminal() {
         command.stdin(Stdio::null());
