@@ -6,8 +6,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted};
 use crate::compare::last_lines;
+use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, keep_order};
 use crate::run::accounting::Written;
 
 /// What a program would hold.
@@ -96,6 +96,7 @@ fn prepare(command: &mut Command, request: &Request<'_>, folder: &Path) {
     command.env("LASTUSE_MEASURE", folder).env("LASTUSE_ACCOUNTING", folder.join("%p.json"));
     if let Some(captures) = request.captures {
         command.env("LASTUSE_CAPTURE", captures);
+        keep_order(command);
     }
     // What is printed has no meaning. Nobody is asked.
     command.stdout(Stdio::null());
