@@ -55,7 +55,7 @@ use clap::{ArgAction, Parser, Subcommand};
   lastuse draw graphs -o map.html                      to explore in a browser
   lastuse compare ./llama-completion -m model.gguf ... compared with ggml-alloc
   lastuse plan graphs                                  a table of their bytes
-  lastuse offload graphs --device Vulkan0=2GiB,reserve=300MiB   what fits there
+  lastuse offload --device Vulkan0=2GiB -- ./llama-server -m ...   what fits there
   lastuse reach ./llama-cli                            whether run has an effect
   sudo $(command -v lastuse) enable --now llama-server   a systemd service
 

@@ -127,7 +127,11 @@ pub fn reason(tensor: &AccountedTensor) -> String {
         return if copied.ends_with(".weight") {
             format!("weights of the host, copied for large batches: {}", collapsed(copied))
         } else {
-            format!("copies of what other devices have, {} of each input in pipelines: {}", "one or more", collapsed(copied))
+            format!(
+                "copies of what other devices have, {} of each input in pipelines: {}",
+                "one or more",
+                collapsed(copied)
+            )
         };
     }
     let tokens = tensor.ne[1];

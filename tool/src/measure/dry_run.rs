@@ -6,6 +6,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use lastuse::accounting::Accounting;
+
 use crate::compare::last_lines;
 use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, keep_order};
 use crate::run::accounting::Written;
@@ -82,6 +84,11 @@ impl DryRun {
             return Err(NotStarted::failed(format!("{}: {}", launcher.name(), events.nothing_planned())));
         }
         Ok(Self { processes, events })
+    }
+
+    /// Returns what the devices of each process would hold.
+    pub fn accountings(&self) -> impl Iterator<Item = &Accounting> + Clone {
+        self.processes.iter().map(|process| &process.written.accounting)
     }
 
     /// Returns why a dry run ended where the program might have gone on otherwise, if one did.

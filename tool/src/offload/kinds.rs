@@ -45,8 +45,14 @@ impl Kind {
             Self::Experts => Some((
                 "--n-cpu-moe",
                 &[
-                    "ffn_up_exps", "ffn_down_exps", "ffn_gate_exps", "ffn_gate_up_exps", "ffn_up_chexps", "ffn_down_chexps",
-                    "ffn_gate_chexps", "ffn_gate_up_chexps",
+                    "ffn_up_exps",
+                    "ffn_down_exps",
+                    "ffn_gate_exps",
+                    "ffn_gate_up_exps",
+                    "ffn_up_chexps",
+                    "ffn_down_chexps",
+                    "ffn_gate_chexps",
+                    "ffn_gate_up_chexps",
                 ],
             )),
             Self::Ffns => Some(("--n-cpu-ffn", &["ffn_up.", "ffn_down.", "ffn_gate."])),
@@ -97,7 +103,12 @@ pub struct Planned {
 impl Planner<'_> {
     /// Returns the best plan of a kind, of which single tensors are no worse than `coarser` plans. `None` where the model has no such
     /// weights.
-    pub fn of_kind(&self, found: &CapturedItems, kind: Kind, coarser: &[Planned]) -> Option<Result<Planned, NotPlaced>> {
+    pub fn of_kind(
+        &self,
+        found: &CapturedItems,
+        kind: Kind,
+        coarser: &[Planned],
+    ) -> Option<Result<Planned, NotPlaced>> {
         let mut found = found.clone();
         prepare(&mut found.items, self.host(), kind != Kind::Tensors);
         let planned = |found: CapturedItems, plan: OffloadPlan, op_offload: bool, kept: Option<&FirstLayers>| {
@@ -198,6 +209,7 @@ impl Planner<'_> {
         let mut places = found.items.iter().zip(&plan.assignment.0).filter(|(item, _)| item.layer.is_some());
         let is_whole = places.all(|(item, place)| place.device != host || item.pinned == Some(host));
         if !is_whole || !homes.is_all_on_devices() {
+            // No device is short, but some layers are on the host.
             return Err(NotPlaced::Infeasible(Vec::new()));
         }
         Ok((found, plan))
@@ -208,4 +220,124 @@ impl Planner<'_> {
 fn has_parts(items: &[Item], kind: Kind) -> bool {
     let of_option = |(option, parts)| FirstLayers { option, parts, count: 0 };
     kind.of_first_layers().map(of_option).is_some_and(|first| items.iter().any(|item| first.is_part(item)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use lastuse::graph::snapshot::Snapshot;
+    use lastuse::offload::captured::CapturedRule;
+    use lastuse::offload::device::Device;
+    use lastuse::offload::item::ItemClass;
+    use lastuse::offload::planner::Order;
+    use lastuse::offload::rules::{SchedulerOptions, unscheduled};
+
+    use super::*;
+    use crate::input::Input;
+
+    fn graph(name: &str) -> [Snapshot; 1] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../c-tests/graphs").join(name);
+        [unscheduled(&Input::read_graph(&file).expect("a graph"))]
+    }
+
+    /// Plans of the kinds on devices of these bytes.
+    fn planned(graph: &[Snapshot], budgets: &[u64]) -> Vec<Planned> {
+        let named = |(at, &budget): (usize, &u64)| Device {
+            budget: Some(budget),
+            alignment: 128,
+            ..Device::new(format!("GPU{at}"))
+        };
+        let mut devices: Vec<Device> = budgets.iter().enumerate().map(named).collect();
+        devices.push(Device::new("cpu"));
+        let rule = CapturedRule::Scheduler(SchedulerOptions::default());
+        let planner = Planner {
+            snapshots: graph,
+            devices: &devices,
+            order: Order::Benefit,
+            rule,
+            has_events: false,
+            op_offload: true,
+        };
+        let found = CapturedItems::of(graph).expect("items");
+        let mut all = Vec::new();
+        for kind in Kind::ALL {
+            all.extend(planner.of_kind(&found, kind, &all).and_then(Result::ok));
+        }
+        for planned in &all {
+            let per_token = planner.per_token(planned).expect("traffic");
+            assert!((0.0..=1.0).contains(&per_token.on_devices) && per_token.moved > 0, "{per_token:?}");
+            for (usage, device) in planned.plan.usage.iter().zip(&devices) {
+                assert!(usage.fits(device), "{:?}", planned.kind);
+            }
+        }
+        all
+    }
+
+    fn kinds(all: &[Planned]) -> Vec<&'static str> {
+        all.iter().map(|planned| planned.kind.name()).collect()
+    }
+
+    #[test]
+    fn experts_and_ffns_of_as_few_layers_as_fit_are_on_the_host() {
+        for (name, kind, option) in [
+            ("flash-v32k-llama-moe.jsonl.gz", Kind::Experts, "--n-cpu-moe"),
+            ("flash-v32k-llama.jsonl.gz", Kind::Ffns, "--n-cpu-ffn"),
+        ] {
+            let graph = graph(name);
+            let everything = planned(&graph, &[1 << 40]);
+            assert_eq!(kinds(&everything), ["layers", kind.name(), "tensors"]);
+            assert!(everything.iter().all(|planned| planned.arguments == everything[0].arguments));
+            let all = everything[0].plan.usage[0].total();
+            let mut before = u32::MAX;
+            for part in [60, 75, 90] {
+                let plans = planned(&graph, &[all / 100 * part]);
+                assert_eq!(kinds(&plans), ["layers", kind.name(), "tensors"]);
+                let [ngl, _, given, count] = &plans[1].arguments[..] else { panic!("{:?}", plans[1].arguments) };
+                assert_eq!((ngl.as_str(), given.as_str()), ("-ngl", option));
+                let count: u32 = count.parse().expect("a number");
+                assert!(count > 0 && count < before, "{count} layers at {part} %");
+                before = count;
+                let best = plans.iter().map(|planned| planned.plan.benefit).fold(0.0, f64::max);
+                assert!(plans[2].plan.benefit >= best, "single tensors are no worse");
+            }
+        }
+    }
+
+    #[test]
+    fn several_devices_have_ranges_of_layers_and_experts_on_the_host() {
+        let graph = graph("flash-v32k-llama-moe.jsonl.gz");
+        let all = planned(&graph, &[1 << 40])[0].plan.usage[0].total();
+        let plans = planned(&graph, &[all / 2, all / 2]);
+        let experts = plans.iter().find(|planned| planned.kind == Kind::Experts).expect("it fits");
+        let text = experts.arguments.join(" ");
+        assert!(text.starts_with("-ngl ") && text.contains(" -ts ") && text.contains(" --n-cpu-moe "), "{text}");
+    }
+
+    #[test]
+    fn options_name_the_weights_that_llama_cpp_keeps() {
+        let item = |name: &str, layer: u32| Item {
+            name: name.to_owned(),
+            kind: ItemKind::Weight,
+            class: ItemClass::Ffn,
+            bytes: 1,
+            layer: Some(layer),
+            benefit: 1.0,
+            pinned: None,
+            rows: None,
+        };
+        let has = |kind: Kind, name: &str, layer: u32| {
+            let (option, parts) = kind.of_first_layers().expect("an option");
+            FirstLayers { option, parts, count: 12 }.has(&item(name, layer))
+        };
+        assert!(
+            has(Kind::Experts, "blk.3.ffn_up_exps.weight", 3) && has(Kind::Experts, "blk.11.ffn_gate_up_exps.bias", 11)
+        );
+        assert!(!has(Kind::Experts, "blk.12.ffn_up_exps.weight", 12) && !has(Kind::Experts, "blk.3.ffn_up.weight", 3));
+        assert!(
+            !has(Kind::Experts, "blk.3.ffn_gate_inp.weight", 3) && !has(Kind::Experts, "blk.3.ffn_up_shexp.weight", 3)
+        );
+        assert!(has(Kind::Ffns, "blk.3.ffn_up.weight", 3) && has(Kind::Ffns, "blk.0.ffn_down.bias", 0));
+        assert!(!has(Kind::Ffns, "blk.3.ffn_norm.weight", 3) && !has(Kind::Ffns, "blk.3.ffn_up_exps.weight", 3));
+    }
 }

@@ -117,7 +117,8 @@ pub fn arguments(
         arguments.extend(kept.arguments());
     }
     let is_kept = |item: &Item| kept.is_some_and(|kept| kept.has(item));
-    let overrides = overrides(devices, items, assignment, |item, device| layers.is_named(item, device) && !is_kept(item));
+    let overrides =
+        overrides(devices, items, assignment, |item, device| layers.is_named(item, device) && !is_kept(item));
     if !overrides.is_empty() {
         arguments.extend(["-ot".to_owned(), overrides.join(",")]);
     }

@@ -83,7 +83,7 @@ mod tests {
         for first in 0..=120 {
             for last in first..=120 {
                 let expression = of(first..=last);
-                for number in 0..=1300 {
+                for number in (0..=130).chain([200, 1000, 1200]) {
                     let is_meant = (first..=last).contains(&number);
                     assert_eq!(matches(&expression, &number.to_string()), is_meant, "{number} in {expression}");
                 }

@@ -13,6 +13,7 @@ use lastuse::placement::Bytes;
 use super::check::{Checked, dry_run, known, used_devices};
 use super::device::{self, HOST};
 use super::kinds::{Kind, Planned};
+use super::planning::Planner;
 use super::report::{formatted, offload_json};
 use super::table::{Row, kinds_json, kinds_text};
 use super::{Arguments, items, not_placed, read_all};
@@ -22,6 +23,9 @@ use crate::measure::{DryRun, Request};
 use crate::output::{Progress, print, print_error, print_tables};
 use crate::settings::GuardUse;
 use crate::usage::Failure;
+
+/// llama.cpp's option to have operations on weights of the host stay there.
+const NO_OP_OFFLOAD: &str = "--no-op-offload";
 
 /// Arguments with which llama.cpp has all layers on devices.
 const ALL_LAYERS: [&str; 2] = ["-ngl", "999"];
@@ -52,7 +56,9 @@ pub fn run(arguments: &Arguments, mut devices: Vec<Device>) -> Result<ExitCode, 
     found.add_unread(&launcher.name(), unread).map_err(|why| why.to_string())?;
     progress.set("placing");
     let started = Instant::now();
+    let is_kept_on_host = arguments.program.iter().any(|word| word == NO_OP_OFFLOAD);
     let planner = arguments.planner(&snapshots, &devices);
+    let planner = Planner { op_offload: planner.op_offload && !is_kept_on_host, ..planner };
     let chosen = arguments.kind.unwrap_or(Kind::Layers);
     let mut all: Vec<Planned> = Vec::new();
     for kind in Kind::ALL {
@@ -70,12 +76,13 @@ pub fn run(arguments: &Arguments, mut devices: Vec<Device>) -> Result<ExitCode, 
     let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
     progress.set("a dry run with the arguments");
     keep_possible(&mut all, chosen, &mut launcher)?;
-    let row = |planned: &Planned| planner.per_token(planned).map(|per_token| Row { planned: planned.clone(), per_token });
+    let row =
+        |planned: &Planned| planner.per_token(planned).map(|per_token| Row { planned: planned.clone(), per_token });
     let rows = all.iter().map(row).collect::<Result<Vec<Row>, String>>()?;
     let Planned { found, plan, arguments: for_llama_cpp, .. } =
         &rows.iter().find(|row| row.planned.kind == chosen).expect("it was planned").planned;
     let checked = arguments.check.then(|| dry_run(&mut launcher, for_llama_cpp)).transpose()?;
-    let checked = checked.map(|dry_run| Checked::new(&dry_run, &devices, &plan.usage));
+    let checked = checked.map(|dry_run| Checked::new(dry_run.accountings(), &devices, &plan.usage));
     drop(progress);
     arguments.tell_what_is_unreserved();
     let differences = checked.as_ref().map(|checked| checked.differences.as_slice()).unwrap_or_default();
@@ -128,7 +135,7 @@ impl Captured {
     /// Runs the program with its arguments or, if it does not use a device of the plan then, with all layers on devices.
     fn of(launcher: &mut Launcher, devices: &[Device]) -> Result<Self, Failure> {
         let lacking = |used: &DryRun| {
-            let used = used_devices(used);
+            let used = used_devices(used.accountings());
             devices.iter().find(|device| device.name != HOST && !used.contains(&device.name)).map(|it| it.name.clone())
         };
         let (captured, found) = Self::with(launcher, &[])?;
@@ -138,9 +145,12 @@ impl Captured {
         let Ok((captured, found)) = Self::with(launcher, &ALL_LAYERS.map(str::to_owned)) else { return Ok(captured) };
         match lacking(&found) {
             Some(name) => {
-                let used: Vec<String> = used_devices(&found).into_iter().collect();
+                let used: Vec<String> = used_devices(found.accountings()).into_iter().collect();
                 let used = if used.is_empty() { "none".to_owned() } else { used.join(", ") };
-                Err(Failure::usage(format!("{} uses no device {name:?} with all layers on devices, but: {used}", launcher.name())))
+                Err(Failure::usage(format!(
+                    "{} uses no device {name:?} with all layers on devices, but: {used}",
+                    launcher.name()
+                )))
             }
             None => Ok(captured),
         }
@@ -153,7 +163,7 @@ impl Captured {
         let dry_run = known(DryRun::new(launcher, &request)?, launcher)?;
         let files = graphs_in(folder.path()).map_err(|error| format!("{}: {error}", folder.path().display()))?;
         let snapshots = read_all(&files)?;
-        let all = dry_run.processes.iter().flat_map(|process| &process.written.accounting.unread);
+        let all = dry_run.accountings().flat_map(|accounting| &accounting.unread);
         let is_weight = |tensor: &&AccountedTensor| {
             tensor.class == MemoryClass::Weights && tensor.view_of.is_none() && !tensor.name.is_empty()
         };
