@@ -23,7 +23,9 @@ mod runs;
 mod sources;
 mod training;
 
-pub use artifacts::{Build, Lastuse, build_side_by_side, guard_library, lastuse, tool, tool_with_libraries_inside};
+pub use artifacts::{
+    Build, Lastuse, build_side_by_side, guard_library, lastuse, measure_library, tool, tool_with_libraries_inside,
+};
 pub use browser::{Browser, is_root};
 pub use captures::{Capture, Generator, program_on_llama, write_model_without_data};
 pub use commands::bench_of_names;

@@ -50,9 +50,9 @@ pub struct LayerHomes {
 }
 
 impl LayerHomes {
-    /// Returns the homes that need the fewest exceptions. A layer whose cache is on the host is there too, unless all caches are. Behind
-    /// the first layer that is on a device, llama.cpp has none on the host and none on an earlier device; one whose tensors are
-    /// there is then on the device of the one before.
+    /// Returns the homes that need the fewest exceptions. A layer whose cache is on the host is there too, unless all caches
+    /// are. Behind the first layer that is on a device, llama.cpp has none on the host and none on an earlier device; one
+    /// whose tensors are there is then on the device of the one before.
     pub fn of(items: &[Item], assignment: &Assignment, host: DeviceIndex) -> Self {
         let in_layers = items.iter().filter(|item| item.class != ItemClass::Output);
         let layers = in_layers.filter_map(|item| item.layer).max().map_or(0, |last| last + 1);

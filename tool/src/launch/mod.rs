@@ -69,7 +69,8 @@ const REPORT: &str = "LASTUSE_REPORT";
 /// The variable by which ggml's Vulkan backend keeps the order of nodes.
 const KEEP_ORDER: &str = "GGML_VK_DISABLE_GRAPH_OPTIMIZE";
 
-/// Has backends keep the order of nodes: "lastuse offload" needs graphs in the program's order, which cannot be found out afterwards.
+/// Has backends keep the order of nodes: "lastuse offload" needs graphs in the program's order, which cannot be found out
+/// afterwards.
 pub fn keep_order(command: &mut Command) {
     if std::env::var_os(KEEP_ORDER).is_none() {
         command.env(KEEP_ORDER, "1");

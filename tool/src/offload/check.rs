@@ -97,8 +97,8 @@ pub fn used_devices<'a>(processes: impl Iterator<Item = &'a Accounting>) -> BTre
 }
 
 impl Checked {
-    /// Compares the processes of a dry run with what is planned for devices, the last of which is the host. Of the host only the budget counts: a
-    /// program has other buffers there, too.
+    /// Compares the processes of a dry run with what is planned for devices, the last of which is the host. Of the host only
+    /// the budget counts: a program has other buffers there, too.
     pub fn new<'a>(
         processes: impl Iterator<Item = &'a Accounting> + Clone,
         devices: &[Device],

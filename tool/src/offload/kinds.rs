@@ -4,6 +4,7 @@ use lastuse::offload::captured::{CapturedItems, LayerHomes};
 use lastuse::offload::item::{Item, ItemKind};
 use lastuse::offload::planner::{NotPlaced, OffloadPlan};
 
+use super::first_layers::FirstLayers;
 use super::llama_cpp::{arguments, prepare};
 use super::planning::Planner;
 
@@ -36,55 +37,7 @@ impl Kind {
 
     /// Returns `true` for options that not every program with -ngl has.
     pub fn has_rare_option(self) -> bool {
-        self.of_first_layers().is_some()
-    }
-
-    /// Returns the option that keeps such weights of the first layers on the host, and the parts of a layer that it names.
-    fn of_first_layers(self) -> Option<(&'static str, &'static [&'static str])> {
-        match self {
-            Self::Experts => Some((
-                "--n-cpu-moe",
-                &[
-                    "ffn_up_exps",
-                    "ffn_down_exps",
-                    "ffn_gate_exps",
-                    "ffn_gate_up_exps",
-                    "ffn_up_chexps",
-                    "ffn_down_chexps",
-                    "ffn_gate_chexps",
-                    "ffn_gate_up_chexps",
-                ],
-            )),
-            Self::Ffns => Some(("--n-cpu-ffn", &["ffn_up.", "ffn_down.", "ffn_gate."])),
-            Self::Layers | Self::Tensors => None,
-        }
-    }
-}
-
-/// Weights of the first layers that an option of llama.cpp keeps on the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FirstLayers {
-    option: &'static str,
-    parts: &'static [&'static str],
-    /// How many layers.
-    count: u32,
-}
-
-impl FirstLayers {
-    /// Returns the arguments; none where nothing is kept.
-    pub fn arguments(&self) -> Vec<String> {
-        if self.count == 0 { Vec::new() } else { vec![self.option.to_owned(), self.count.to_string()] }
-    }
-
-    /// Returns `true` for a weight that is kept on the host.
-    pub fn has(&self, item: &Item) -> bool {
-        item.layer.is_some_and(|layer| layer < self.count) && self.is_part(item)
-    }
-
-    /// Returns `true` for a weight that is kept there in some layer.
-    fn is_part(&self, item: &Item) -> bool {
-        let part = item.layer.and_then(|layer| item.name.split_once(&format!("blk.{layer}.")));
-        part.is_some_and(|(_, part)| self.parts.iter().any(|known| part.starts_with(known)))
+        FirstLayers::of(self, 0).is_some()
     }
 }
 
@@ -101,8 +54,8 @@ pub struct Planned {
 }
 
 impl Planner<'_> {
-    /// Returns the best plan of a kind, of which single tensors are no worse than `coarser` plans. `None` where the model has no such
-    /// weights.
+    /// Returns the best plan of a kind, of which single tensors are no worse than `coarser` plans. `None` where the model
+    /// has no such weights.
     pub fn of_kind(
         &self,
         found: &CapturedItems,
@@ -115,26 +68,22 @@ impl Planner<'_> {
             let arguments = arguments(self.devices, &found.items, &plan.assignment, kept, op_offload);
             Planned { kind, found, plan, op_offload, arguments }
         };
-        match kind.of_first_layers() {
+        match FirstLayers::of(kind, 0) {
             None => {
                 let mut placed = self.plan(&found, kind == Kind::Layers);
                 for from in coarser.iter().filter(|_| kind == Kind::Tensors) {
-                    let (plan, op_offload) = match self.with_more(&found, from) {
-                        Ok(plan) => (plan, from.op_offload),
-                        Err(_) => continue,
-                    };
+                    let Ok(plan) = self.with_more(&found, from) else { continue };
                     if placed.as_ref().map_or(true, |(best, _)| plan.benefit > best.benefit) {
-                        placed = Ok((plan, op_offload));
+                        placed = Ok((plan, from.op_offload));
                     }
                 }
                 Some(placed.map(|(plan, op_offload)| planned(found, plan, op_offload, None)))
             }
             // Models of experts may have other FFNs in their first layers, and llama.cpp's option for FFNs is for those without.
-            Some(_) if kind == Kind::Ffns && has_parts(&found.items, Kind::Experts) => None,
-            Some(_) if !has_parts(&found.items, kind) => None,
-            Some((option, parts)) => {
-                let kept = |count: u32| FirstLayers { option, parts, count };
-                let placed = self.with_first_layers(&found, kept);
+            Some(_) if kind == Kind::Ffns && first_layers_in(&found.items, Kind::Experts) > 0 => None,
+            Some(_) if first_layers_in(&found.items, kind) == 0 => None,
+            Some(none) => {
+                let placed = self.with_first_layers(&found, none, first_layers_in(&found.items, kind));
                 Some(placed.map(|(found, plan, op_offload, kept)| planned(found, plan, op_offload, Some(&kept))))
             }
         }
@@ -152,15 +101,14 @@ impl Planner<'_> {
         self.plan_with(&found, false, from.op_offload)
     }
 
-    /// Returns the plan with all layers on devices that keeps weights of the fewest layers on the host.
+    /// Returns the plan with all layers on devices that keeps weights of the fewest layers on the host, at most of so many.
     fn with_first_layers(
         &self,
         found: &CapturedItems,
-        kept: impl Fn(u32) -> FirstLayers,
+        none: FirstLayers,
+        layers: u32,
     ) -> Result<(CapturedItems, OffloadPlan, bool, FirstLayers), NotPlaced> {
-        let all = kept(u32::MAX);
-        let layers = found.items.iter().filter(|item| all.is_part(item)).filter_map(|item| item.layer).max();
-        let layers = layers.map_or(0, |last| last + 1);
+        let kept = |count: u32| none.with(count);
         let mut op_offload = self.op_offload;
         loop {
             let planned = |count: u32| self.kept_on_host(found, &kept(count), op_offload);
@@ -216,10 +164,10 @@ impl Planner<'_> {
     }
 }
 
-/// Returns `true` if a model has weights that the option of a kind names.
-fn has_parts(items: &[Item], kind: Kind) -> bool {
-    let of_option = |(option, parts)| FirstLayers { option, parts, count: 0 };
-    kind.of_first_layers().map(of_option).is_some_and(|first| items.iter().any(|item| first.is_part(item)))
+/// Returns how many layers, the first ones, have all the weights that the option of a kind names; 0 if there are none.
+fn first_layers_in(items: &[Item], kind: Kind) -> u32 {
+    let Some(all) = FirstLayers::of(kind, u32::MAX) else { return 0 };
+    items.iter().filter(|item| all.has(item)).filter_map(|item| item.layer).max().map_or(0, |last| last + 1)
 }
 
 #[cfg(test)]
@@ -229,7 +177,6 @@ mod tests {
     use lastuse::graph::snapshot::Snapshot;
     use lastuse::offload::captured::CapturedRule;
     use lastuse::offload::device::Device;
-    use lastuse::offload::item::ItemClass;
     use lastuse::offload::planner::Order;
     use lastuse::offload::rules::{SchedulerOptions, unscheduled};
 
@@ -312,32 +259,5 @@ mod tests {
         let experts = plans.iter().find(|planned| planned.kind == Kind::Experts).expect("it fits");
         let text = experts.arguments.join(" ");
         assert!(text.starts_with("-ngl ") && text.contains(" -ts ") && text.contains(" --n-cpu-moe "), "{text}");
-    }
-
-    #[test]
-    fn options_name_the_weights_that_llama_cpp_keeps() {
-        let item = |name: &str, layer: u32| Item {
-            name: name.to_owned(),
-            kind: ItemKind::Weight,
-            class: ItemClass::Ffn,
-            bytes: 1,
-            layer: Some(layer),
-            benefit: 1.0,
-            pinned: None,
-            rows: None,
-        };
-        let has = |kind: Kind, name: &str, layer: u32| {
-            let (option, parts) = kind.of_first_layers().expect("an option");
-            FirstLayers { option, parts, count: 12 }.has(&item(name, layer))
-        };
-        assert!(
-            has(Kind::Experts, "blk.3.ffn_up_exps.weight", 3) && has(Kind::Experts, "blk.11.ffn_gate_up_exps.bias", 11)
-        );
-        assert!(!has(Kind::Experts, "blk.12.ffn_up_exps.weight", 12) && !has(Kind::Experts, "blk.3.ffn_up.weight", 3));
-        assert!(
-            !has(Kind::Experts, "blk.3.ffn_gate_inp.weight", 3) && !has(Kind::Experts, "blk.3.ffn_up_shexp.weight", 3)
-        );
-        assert!(has(Kind::Ffns, "blk.3.ffn_up.weight", 3) && has(Kind::Ffns, "blk.0.ffn_down.bias", 0));
-        assert!(!has(Kind::Ffns, "blk.3.ffn_norm.weight", 3) && !has(Kind::Ffns, "blk.3.ffn_up_exps.weight", 3));
     }
 }

@@ -8,7 +8,7 @@ use lastuse::offload::item::{Item, ItemClass, ItemKind};
 use lastuse::offload::planner::{Assignment, Measure, NotPlaced, OffloadPlan, Request, Spread, place};
 use lastuse::placement::Bytes;
 
-use super::kinds::FirstLayers;
+use super::first_layers::FirstLayers;
 use super::patterns::{of_numbers, one_of};
 
 /// Pins the embedding of tokens, of which a run reads a few rows, to the host. With whole layers, the output is a layer
@@ -86,8 +86,9 @@ fn with_pinned_caches(request: &Request<'_>, is_on_devices: bool) -> Vec<Item> {
 }
 
 /// Returns the arguments: all layers on the devices (`-ngl`), but for weights that are named (`-ot`); caches on the host
-/// (`-nkvo`) where they are; and how many layers each of several devices has (`-ts`). An option may keep weights of the first layers
-/// on the host, which are not named then; and operations on weights of the host may have to stay there (`--no-op-offload`).
+/// (`-nkvo`) where they are; and how many layers each of several devices has (`-ts`). An option may keep weights of the
+/// first layers on the host, which are not named then; and operations on weights of the host may have to stay there
+/// (`--no-op-offload`).
 ///
 /// llama.cpp has the cache of a layer where the layer is, and numbers the output as a layer behind the last. No arguments
 /// if no item is of a layer.

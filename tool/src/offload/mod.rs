@@ -1,19 +1,21 @@
 //! `lastuse offload`: which weights and caches of a program go on which device.
 //!
 //! ```text
-//!  device     the devices that are given
-//!  program    graphs of a program by a dry run, and the plans of each kind
-//!  planning   the planner of the library, with these graphs
-//!  kinds      kinds of plans: whole layers, experts or FFNs of the first layers on the host, single tensors
-//!  llama_cpp  the arguments for a plan, with patterns of names
-//!  per_token  what a plan means for a token: what is read on devices, what is moved
-//!  check      a dry run with the arguments, compared with the plan
-//!  neurons    neurons of FFNs in the room that is left
-//!  report     plans as text and as JSON; table: those of all kinds
+//!  device        the devices that are given
+//!  program       graphs of a program by a dry run, and the plans of each kind
+//!  planning      the planner of the library, with these graphs
+//!  kinds         kinds of plans: whole layers, experts or FFNs of the first layers on the host, single tensors
+//!  first_layers  what options of llama.cpp keep of the first layers
+//!  llama_cpp     the arguments for a plan; patterns: layers in them
+//!  per_token     what a plan means for a token: what is read on devices, what is moved
+//!  check         a dry run with the arguments, compared with the plan
+//!  neurons       neurons of FFNs in the room that is left
+//!  report        plans as text and as JSON; table: those of all kinds
 //! ```
 
 mod check;
 mod device;
+mod first_layers;
 mod kinds;
 mod llama_cpp;
 mod neurons;
@@ -49,19 +51,19 @@ use crate::usage::Failure;
 
 /// Place weights and caches on devices, within their budgets.
 ///
-/// Give a program with its arguments, in the end, after "--". A dry run, as of "lastuse measure", finds its graphs: the names and bytes
-/// of weights, caches and intermediates, with any offload. A table has the best plan of each kind: how many bytes of each device stay
-/// free, which part of the bytes read per token is read on devices, and how many bytes are copied between devices per token. Then
-/// come the plan of one kind, whole layers unless --kind says otherwise, and the arguments to start the program with, behind its
-/// own. Or give graphs that were captured ("lastuse run --capture").
+/// Give a program with its arguments, in the end, after "--". A dry run, as of "lastuse measure", finds its graphs: the
+/// names and bytes of weights, caches and intermediates, with any offload. A table has the best plan of each kind: how many
+/// bytes of each device stay free, which part of the bytes read per token is read on devices, and how many bytes are copied
+/// between devices per token. Then come the plan of one kind, whole layers unless --kind says otherwise, and the arguments
+/// to start the program with, behind its own. Or give graphs that were captured ("lastuse run --capture").
 ///
-/// For each offload that is tried, ggml's scheduler is reproduced and the compute
-/// buffers are planned, so that of each device weights + caches + compute buffer + reserve <= budget, in bytes. Nothing is
-/// allocated. Arguments hold for a llama.cpp that runs with lastuse and its default rules, and with the -c, -b, -ub, -np, -fa and
-/// cache types of the captured run: with ggml-alloc, compute buffers are larger.
+/// For each offload that is tried, ggml's scheduler is reproduced and the compute buffers are planned, so that of each
+/// device weights + caches + compute buffer + reserve <= budget, in bytes. Nothing is allocated. Arguments hold for a
+/// llama.cpp that runs with lastuse and its default rules, and with the -c, -b, -ub, -np, -fa and cache types of the
+/// measured or captured run: with ggml-alloc, compute buffers are larger.
 ///
-/// Of captured graphs, give those with the largest batch and with a single token: the compute buffer is the largest of all graphs, and
-/// the benefit of placing a tensor is the number of its bytes read per run of each graph.
+/// Of captured graphs, give those with the largest batch and with a single token: the compute buffer is the largest of all
+/// graphs, and the benefit of placing a tensor is the number of its bytes read per run of each graph.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse offload --device Vulkan0=2GiB -- ./llama-server -m model.gguf -c 32768
@@ -89,12 +91,12 @@ pub struct Arguments {
 
     /// A device and its budget; may be given several times, in the order of preference.
     ///
-    /// NAME=BYTES, as in 2GiB, 1.5GiB or 800M: K, M and G are binary units too, KB, MB and GB decimal ones; name devices as llama.cpp does (Vulkan0, CUDA0). Further properties
-    /// follow, separated by commas: reserve=BYTES of the budget for memory outside of buffers, such as the context of a
-    /// driver; granularity=BYTES of which buffers are a multiple; alignment=BYTES of tensors; max-buffer=BYTES. The
-    /// last two are by default those of the captured buffers of this name, otherwise 128 and none. events=off if a
-    /// device has no events: llama.cpp computes in pipelines where everything is on several devices that have them. The
-    /// host is cpu, without a limit unless one is given.
+    /// NAME=BYTES, as in 2GiB, 1.5GiB or 800M: K, M and G are binary units too, KB, MB and GB decimal ones; name devices as
+    /// llama.cpp does (Vulkan0, CUDA0). Further properties follow, separated by commas: reserve=BYTES of the budget for
+    /// memory outside of buffers, such as the context of a driver; granularity=BYTES of which buffers are a multiple;
+    /// alignment=BYTES of tensors; max-buffer=BYTES. The last two are by default those of the captured buffers of this name,
+    /// otherwise 128 and none. events=off if a device has no events: llama.cpp computes in pipelines where everything is on
+    /// several devices that have them. The host is cpu, without a limit unless one is given.
     #[arg(long = "device", value_name = "NAME=BYTES[,...]", required = true)]
     devices: Vec<DeviceArgument>,
 
@@ -102,7 +104,8 @@ pub struct Arguments {
     #[arg(long, value_name = "KIND", conflicts_with_all = ["layers", "files"])]
     kind: Option<Kind>,
 
-    /// Of a program: verify the plan by another dry run with the printed arguments. Each device must hold exactly what is planned.
+    /// Of a program: verify the plan by another dry run with the printed arguments. Each device must hold exactly what is
+    /// planned.
     #[arg(long, conflicts_with = "files")]
     check: bool,
 

@@ -28,8 +28,8 @@ impl Planner<'_> {
         self.devices.len() - 1
     }
 
-    /// Returns the best plan, and whether operations on weights of the host may be on devices: their copies there may be what does
-    /// not fit.
+    /// Returns the best plan, and whether operations on weights of the host may be on devices: their copies there may be
+    /// what does not fit.
     pub fn plan(&self, found: &CapturedItems, whole_layers: bool) -> Result<(OffloadPlan, bool), NotPlaced> {
         match self.plan_with(found, whole_layers, self.op_offload) {
             Err(NotPlaced::Infeasible(_)) if self.op_offload => {

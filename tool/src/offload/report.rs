@@ -56,7 +56,10 @@ pub fn offload_json(devices: &[Device], items: &[Item], placed: &OffloadPlan, ar
             "total": usage.total(),
         })
     };
-    let of_item = |(item, place): (&Item, &Place)| json!({ "name": item.name, "bytes": item.bytes, "layer": item.layer, "device": devices[place.device].name });
+    let of_item = |(item, place): (&Item, &Place)| {
+        let device = &devices[place.device].name;
+        json!({ "name": item.name, "bytes": item.bytes, "layer": item.layer, "device": device })
+    };
     json!({
         "format": "lastuse-device-offload",
         "version": 1,

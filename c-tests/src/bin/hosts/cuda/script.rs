@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lastuse_c_tests::{Build, Linked, Prepared, Program, Result, WRITER, copy_folder, guard_library, lastuse, tool};
+use lastuse_c_tests::{
+    Build, Linked, Prepared, Program, Result, WRITER, copy_folder, guard_library, lastuse, measure_library, tool,
+};
 use lastuse_vendor::{Package, llama, target_folder};
 
 use super::COUNTER;
@@ -77,8 +79,10 @@ fn write_programs(prepared: &Prepared) -> Result<()> {
         strip(&program, &prepared.program(&program.file_name().unwrap_or_default().to_string_lossy()))?;
     }
     strip(writer.path(), &prepared.program("write-gguf"))?;
-    let libraries = [lastuse(Build::Release)?.shared, guard_library()?];
-    libraries.iter().zip(prepared.lastuse_libraries()).try_for_each(|(from, to)| strip(from, &to))
+    for library in [lastuse(Build::Release)?.shared, guard_library()?, measure_library()?] {
+        strip(&library, &prepared.folder().join("lib").join(library.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
 }
 
 fn strip(file: &Path, to: &Path) -> Result<()> {
