@@ -49,6 +49,9 @@ use crate::launch::Preload;
 use crate::output::{Output, Progress, by_ending, is_stream, print, print_error, print_notice};
 use crate::usage::Failure;
 
+const USAGE: &str = "lastuse offload [OPTIONS] --device <NAME=BYTES> -- <PROGRAM>...
+       lastuse offload [OPTIONS] --device <NAME=BYTES> <GRAPHS>...";
+
 /// Place weights and caches on devices, within their budgets.
 ///
 /// Give a program with its arguments, in the end, after "--". A dry run, as of "lastuse measure", finds its graphs: the
@@ -65,7 +68,7 @@ use crate::usage::Failure;
 /// Of captured graphs, give those with the largest batch and with a single token: the compute buffer is the largest of all
 /// graphs, and the benefit of placing a tensor is the number of its bytes read per run of each graph.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(override_usage = USAGE, after_help = "Examples:
   lastuse offload --device Vulkan0=2GiB -- ./llama-server -m model.gguf -c 32768
   lastuse offload --device CUDA0=8G,reserve=600M --kind tensors --check -- \\
       ./llama-server -m model.gguf                    single tensors, checked
