@@ -18,7 +18,15 @@
 
 #define PROGRAM "placed"
 
-enum { EXIT_USAGE = 2, MOST_OVERRIDES = 256, MOST_SPLITS = 16, MOST_LIMITS = 8, MOST_TOKENS = 4096, MOST_CONTEXTS = 8 };
+enum {
+    EXIT_USAGE     = 2,
+    MOST_OVERRIDES = 256,
+    MOST_PATTERN   = 64,
+    MOST_SPLITS    = 16,
+    MOST_LIMITS    = 8,
+    MOST_TOKENS    = 4096,
+    MOST_CONTEXTS  = 8,
+};
 
 struct limit {
     const char * device;
@@ -52,6 +60,8 @@ static const char usage[] =
     "  -ts N,N,...              parts of them on each\n"
     "  -nkvo                    caches stay on the host\n"
     "  -ot PATTERN=TYPE,...     buffer types of tensors\n"
+    "  --n-cpu-moe N            experts of the first N layers stay on the host\n"
+    "  --n-cpu-ffn N            FFNs of the first N layers stay on the host\n"
     "  --no-op-offload          operations stay where their weights are\n"
     "  -fa on|off               flash attention             (default on)\n"
     "  -c N                     tokens of the context       (default 128)\n"
@@ -112,6 +122,27 @@ static bool parse_overrides(struct settings * settings, char * value) {
     return true;
 }
 
+// The patterns of llama.cpp's option of this name.
+static bool add_first_layers(struct settings * settings, const char * option, const char * value) {
+    static char  patterns[MOST_OVERRIDES][MOST_PATTERN];
+    const char * tensors = strcmp(option, "--n-cpu-moe") == 0 ? "(up|down|gate|gate_up)_(ch|)exps" : "(up|down|gate)\\.";
+    long long    layers  = 0;
+    if (!number(option, value, 0, &layers)) {
+        return false;
+    }
+    for (long long i = 0; i < layers; i++) {
+        if (settings->n_overrides == MOST_OVERRIDES) {
+            return wrong(option, value);
+        }
+        char * pattern = patterns[settings->n_overrides];
+        snprintf(pattern, MOST_PATTERN, "blk\\.%lld\\.ffn_%s", i, tensors);
+        settings->overrides[settings->n_overrides++] =
+            (struct llama_model_tensor_buft_override) { pattern, ggml_backend_cpu_buffer_type() };
+    }
+    settings->model.tensor_buft_overrides = settings->overrides;
+    return true;
+}
+
 static bool parse_splits(struct settings * settings, char * value) {
     size_t count = 0;
     for (char * part = strtok(value, ","); part != NULL; part = strtok(NULL, ",")) {
@@ -157,6 +188,9 @@ static bool parse_with_value(struct settings * settings, const char * option, ch
     }
     if (strcmp(option, "-ts") == 0) {
         return parse_splits(settings, value);
+    }
+    if (strcmp(option, "--n-cpu-moe") == 0 || strcmp(option, "--n-cpu-ffn") == 0) {
+        return add_first_layers(settings, option, value);
     }
     if (strcmp(option, "-fa") == 0) {
         settings->context.flash_attn_type =

@@ -98,7 +98,8 @@ pub fn folder_is_no_graph(folder: &Path) -> String {
     }
 }
 
-fn is_graph_name(file: &Path) -> bool {
+/// Returns whether a file is named as graphs are.
+pub fn is_graph_name(file: &Path) -> bool {
     let name = file.to_string_lossy();
     name.ends_with(".jsonl") || name.ends_with(".jsonl.gz")
 }

@@ -56,7 +56,7 @@ use clap::{ArgAction, Parser, Subcommand};
   lastuse compare ./llama-completion -m model.gguf ... compared with ggml-alloc
   lastuse compare old.json new.json                    what grew, and why
   lastuse plan graphs                                  a table of their bytes
-  lastuse offload graphs --device Vulkan0=2GiB,reserve=300MiB   what fits there
+  lastuse offload --device Vulkan0=2GiB -- ./llama-server -m ...   what fits there
   lastuse reach ./llama-cli                            whether run has an effect
   sudo $(command -v lastuse) enable --now llama-server   a systemd service
 

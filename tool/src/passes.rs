@@ -217,6 +217,13 @@ mod tests {
     }
 
     #[test]
+    fn sizes_are_taken_as_people_write_them() {
+        let sizes = ["1.5GiB", "800M", "24G", "2GB", "0"].map(size_option);
+        assert_eq!(sizes, [3 << 29, 800 << 20, 24 << 30, 2_000_000_000, 0].map(Ok));
+        assert!(size_option("2 GiB").is_err_and(|why| why.contains("such as 53000000, 512M, 1.5GiB or 2GB")));
+    }
+
+    #[test]
     fn malformed_budgets_are_refused_by_name() {
         for text in ["", "much", "-5", "40 %%", "nan%", "-1%", "99999999999999999999", "99999999999T"] {
             let message = text.parse::<Budget>().expect_err("no budget");

@@ -1,7 +1,7 @@
 //! The command line: how it is read, how failures are told, and their exit codes.
 
 use std::error::Error as _;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::num::ParseIntError;
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory, Error, FromArgMatches};
 
+use crate::input::is_graph_name;
 use crate::launch::FAILED;
 use crate::output::{print_error, print_styled_error};
 
@@ -67,7 +68,8 @@ impl From<String> for Failure {
 /// Reads the command line of the process. Exits if that asks for help or the version, or is wrong.
 pub fn parse<A: CommandFactory + FromArgMatches>() -> A {
     let mut command = with_negative_numbers(A::command());
-    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let words = with_program_apart(&command, std::env::args_os().collect());
+    let matches = command.try_get_matches_from_mut(words);
     let parsed = matches.and_then(|matches| A::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
     parsed.unwrap_or_else(|error| {
         if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -78,6 +80,45 @@ pub fn parse<A: CommandFactory + FromArgMatches>() -> A {
         let runs_program = RUN_PROGRAMS.iter().any(|command| name == OsStr::new(command));
         std::process::exit(if runs_program { FAILED } else { WRONG_USAGE }.into())
     })
+}
+
+/// The command that takes a program in place of its files, in the end.
+const FILES_OR_PROGRAM: &str = "offload";
+
+/// Puts "--" before the program that such a command is given, since the options behind that are the program's.
+fn with_program_apart(command: &Command, mut words: Vec<OsString>) -> Vec<OsString> {
+    let Some(command) = command.find_subcommand(FILES_OR_PROGRAM) else { return words };
+    if words.get(1).is_none_or(|word| word != FILES_OR_PROGRAM) {
+        return words;
+    }
+    let is_option_with_value = |word: &str| {
+        let is_this = |arg: &&Arg| match word.strip_prefix("--") {
+            Some(long) => arg.get_long() == Some(long),
+            None => arg.get_short().is_some_and(|short| word.strip_prefix('-') == Some(short.encode_utf8(&mut [0; 4]))),
+        };
+        command.get_arguments().find(is_this).is_some_and(|arg| arg.get_action().takes_values())
+    };
+    let mut at = 2;
+    while let Some(word) = words.get(at) {
+        let text = word.to_string_lossy();
+        if text == "--" {
+            break;
+        }
+        if !text.starts_with('-') || text == "-" {
+            if is_program(Path::new(word)) {
+                words.insert(at, "--".into());
+            }
+            break;
+        }
+        at += if is_option_with_value(&text) { 2 } else { 1 };
+    }
+    words
+}
+
+/// Returns whether a word is the name of a program, and not that of a graph or a folder here.
+fn is_program(word: &Path) -> bool {
+    let is_file_here = word.components().count() == 1 && word.exists();
+    !is_file_here && !word.is_dir() && !is_graph_name(word) && which::which(word).is_ok()
 }
 
 /// Has options take a negative number for a wrong value, and not for another option.
@@ -134,6 +175,33 @@ mod tests {
     fn refused(arguments: &[&str]) -> String {
         let command = with_negative_numbers(Options::command());
         message(command.try_get_matches_from(arguments).expect_err("a wrong command line"))
+    }
+
+    #[derive(Parser)]
+    enum Commands {
+        Offload {
+            #[arg(long)]
+            device: String,
+            #[arg(long)]
+            json: bool,
+            files: Vec<String>,
+        },
+    }
+
+    #[test]
+    fn programs_in_place_of_files_are_set_apart() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let apart = |text: &str| with_program_apart(&Commands::command(), words(text));
+        for (given, expected) in [
+            ("lastuse offload --device gpu=1 /bin/sh -c x", "lastuse offload --device gpu=1 -- /bin/sh -c x"),
+            ("lastuse offload --json --device=gpu=1 sh -c x", "lastuse offload --json --device=gpu=1 -- sh -c x"),
+            ("lastuse offload --device sh graphs --json", "lastuse offload --device sh graphs --json"),
+            ("lastuse offload --device gpu=1 -- sh -c x", "lastuse offload --device gpu=1 -- sh -c x"),
+            ("lastuse offload /tmp --device gpu=1", "lastuse offload /tmp --device gpu=1"),
+            ("lastuse run sh -c x", "lastuse run sh -c x"),
+        ] {
+            assert_eq!(apart(given), words(expected));
+        }
     }
 
     #[test]

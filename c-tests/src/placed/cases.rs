@@ -22,7 +22,7 @@ pub const EXPERTS: PlacedModel = PlacedModel {
 };
 
 /// Returns a dense model and one of experts on one and on two devices, with and without operator offload, flash
-/// attention, whole layers, pipelines and small buffers.
+/// attention, whole layers, pipelines and small buffers, for captured graphs and in one command.
 pub fn on_any_machine() -> Vec<PlacedCase> {
     let one = PlacedCase {
         name: "dense, one GPU",
@@ -32,6 +32,7 @@ pub fn on_any_machine() -> Vec<PlacedCase> {
         properties: "",
         has_pipelines: false,
         place: "",
+        kind: None,
         parts: &[0, 10, 50, 120, 300, 500, 700, 970],
     };
     let few = PlacedCase { parts: &[0, 20, 120, 500, 970], ..one };
@@ -69,5 +70,10 @@ pub fn on_any_machine() -> Vec<PlacedCase> {
         },
         PlacedCase { name: "dense, two GPUs, no flash attention", program: "--gpus 2 -t 1 -fa off", ..two },
         PlacedCase { name: "experts, two GPUs", model: EXPERTS, ..two },
+        PlacedCase { name: "dense, one command, layers", kind: Some("layers"), ..few },
+        PlacedCase { name: "dense, one command, FFNs", kind: Some("ffns"), ..few },
+        PlacedCase { name: "dense, one command, tensors", kind: Some("tensors"), ..few },
+        PlacedCase { name: "experts, one command, experts", model: EXPERTS, kind: Some("experts"), ..few },
+        PlacedCase { name: "experts, one command, tensors", model: EXPERTS, kind: Some("tensors"), ..few },
     ]
 }

@@ -157,12 +157,7 @@ impl PlacedProgram {
     pub fn capture(&self, label: &str, model: &Path, arguments: &[String]) -> Result<Vec<PathBuf>> {
         let folder = self.folder.join(format!("graphs-{label}"));
         let _ = fs::remove_dir_all(&folder);
-        let (folder_text, model) = (folder.to_string_lossy(), model.to_string_lossy());
-        let program = self.program.path().to_string_lossy();
-        let library = self.program.library().to_string_lossy();
-        let mut all = vec!["run", "--library", &library, "--capture", &folder_text, "--", &program, &model];
-        all.extend(arguments.iter().map(String::as_str));
-        let outcome = Program::existing(&self.tool).run_with(&all, &self.program.environment())?;
+        let outcome = self.with_tool(&["run", "--capture", &folder.to_string_lossy()], model, arguments)?;
         if outcome.code != Some(0) {
             return Err(outcome.describe());
         }
@@ -170,6 +165,19 @@ impl PlacedProgram {
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         files.sort();
         Ok(files)
+    }
+
+    /// Runs a command of the tool with its options, on the program with these arguments.
+    ///
+    /// # Errors
+    /// When the tool cannot be started.
+    pub(super) fn with_tool(&self, command: &[&str], model: &Path, arguments: &[String]) -> Result<Outcome> {
+        let [program, library, model] =
+            [self.program.path(), self.program.library(), model].map(|path| path.to_string_lossy());
+        let mut all = command.to_vec();
+        all.extend(["--library", &library, "--", &program, &model]);
+        all.extend(arguments.iter().map(String::as_str));
+        Program::existing(&self.tool).run_with(&all, &self.program.environment())
     }
 
     /// Runs the program, with lastuse preloaded or as it is.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::program::PlacedProgram;
-use crate::{Program, Result};
+use crate::{Outcome, Program, Result};
 
 /// The bytes of a device that a placement takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,29 @@ pub fn place(
     all.extend(["--model".to_owned(), model.to_string_lossy().into_owned(), "--json".to_owned()]);
     all.extend(arguments.iter().map(|&argument| argument.to_owned()));
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let outcome = Program::existing(program.tool()).run(&all)?;
+    answer(&Program::existing(program.tool()).run(&all)?)
+}
+
+/// Asks for one for the program with these arguments of its own, as users do.
+///
+/// # Errors
+/// When the tool fails otherwise, or finds that the promise is not kept.
+pub fn place_program(
+    program: &PlacedProgram,
+    model: &Path,
+    own: &[String],
+    devices: &[String],
+    arguments: &[&str],
+) -> Result<Option<Promise>> {
+    let mut all = vec!["offload", "--json"];
+    all.extend(devices.iter().flat_map(|device| ["--device", device]));
+    all.extend(arguments);
+    let outcome = program.with_tool(&all, model, own)?;
+    answer(&outcome)
+}
+
+/// Reads what the tool has printed.
+fn answer(outcome: &Outcome) -> Result<Option<Promise>> {
     let json: Value =
         serde_json::from_str(&outcome.stdout).map_err(|error| format!("{error}: {}", outcome.describe()))?;
     match (outcome.code, json["fits"].as_bool()) {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::program::{PlacedModel, PlacedProgram, PlacedRun};
-use super::promise::{Promise, place};
+use super::promise::{Promise, place, place_program};
 use crate::Result;
 
 /// A program, its devices, and how its weights and caches are placed.
@@ -23,6 +23,8 @@ pub struct PlacedCase {
     pub has_pipelines: bool,
     /// Arguments of `lastuse offload`.
     pub place: &'static str,
+    /// The kind of plan that `lastuse offload` makes for the program itself, with a check; otherwise it gets captured graphs.
+    pub kind: Option<&'static str>,
     /// Budgets of each device, in thousandths of what all is.
     pub parts: &'static [u64],
 }
@@ -85,7 +87,13 @@ impl Sweep<'_> {
         let device = |(name, bytes): (&&str, &u64)| format!("{name}={bytes}{properties}");
         let devices: Vec<String> = self.case.devices.iter().zip(budgets).map(device).collect();
         let arguments: Vec<&str> = self.case.place.split_whitespace().collect();
-        place(self.program, &self.model, &self.graphs, &devices, &arguments)
+        match self.case.kind {
+            Some(kind) => {
+                let arguments = [&["--kind", kind, "--check"], arguments.as_slice()].concat();
+                place_program(self.program, &self.model, &words(self.case.program), &devices, &arguments)
+            }
+            None => place(self.program, &self.model, &self.graphs, &devices, &arguments),
+        }
     }
 
     /// Places within budgets and runs the program: as it is, with lastuse and devices that have exactly the planned

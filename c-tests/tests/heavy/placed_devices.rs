@@ -52,6 +52,14 @@ fn copies_of_pipelines_are_part_of_the_promise() {
 }
 
 #[test]
+fn one_command_keeps_its_promise() {
+    let arguments = checked("experts, one command, experts", &[500]);
+    assert!(arguments[0].contains(&"--n-cpu-moe".to_owned()), "{arguments:?}");
+    assert_eq!(arguments.last().expect("the last has everything"), &["-ngl", "5"]);
+    checked("dense, one command, tensors", &[500]);
+}
+
+#[test]
 fn output_head_on_the_host_has_a_copy_on_the_device() {
     let found = support::expect(head_on_host(&case("dense, one GPU"), program(), 128));
     assert!(found.wrong.is_empty(), "{:#?}", found.wrong);

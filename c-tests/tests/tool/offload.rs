@@ -171,6 +171,27 @@ fn rules_give_compute_buffers_of_their_own() {
 }
 
 #[test]
+fn programs_that_are_none_and_wrong_kinds_are_refused() {
+    let offload = |arguments: &[&str]| {
+        let all = [&["offload", "--device", "gpu=1G"], arguments].concat();
+        tool::command(&all).output().expect("the tool starts")
+    };
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&[], 2, "required"),
+        (&["--", "/no/such/program"], 127, "no such program"),
+        (&["--kind", "tensors", "graph.jsonl"], 2, "cannot be used with"),
+        (&["--check", "graph.jsonl"], 2, "cannot be used with"),
+        (&["--kind", "all", "--", "true"], 2, "invalid value 'all'"),
+        (&["true", "-m", "model.gguf"], 125, "never used a ggml allocator"),
+    ];
+    for (arguments, code, message) in cases {
+        let output = offload(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn wrong_usage_is_named() {
     let cases: [(&[&str], i32, &str); 8] = [
         (&[], 2, "--device"),

@@ -50,17 +50,23 @@ pub struct LayerHomes {
 }
 
 impl LayerHomes {
-    /// Returns the homes that need the fewest exceptions. Behind the first layer that is on a device, llama.cpp has none on
-    /// the host and none on an earlier device; one whose tensors are there is then on the device of the one before.
+    /// Returns the homes that need the fewest exceptions. A layer whose cache is on the host is there too, unless all caches
+    /// are. Behind the first layer that is on a device, llama.cpp has none on the host and none on an earlier device; one
+    /// whose tensors are there is then on the device of the one before.
     pub fn of(items: &[Item], assignment: &Assignment, host: DeviceIndex) -> Self {
         let in_layers = items.iter().filter(|item| item.class != ItemClass::Output);
         let layers = in_layers.filter_map(|item| item.layer).max().map_or(0, |last| last + 1);
+        let caches = || items.iter().zip(&assignment.0).filter(|(item, _)| item.kind == ItemKind::Cache);
+        let are_some_on_device = caches().any(|(_, place)| place.device != host);
+        let has_cache_on_host =
+            |layer: u32| caches().any(|(item, place)| item.layer == Some(layer) && place.device == host);
         let home = |layer: u32| {
             let is_of_layer = |item: &Item| match item.layer {
                 _ if item.class == ItemClass::Output => layer == layers,
                 of => of == Some(layer),
             };
-            layer_device(items, assignment, host, is_of_layer).unwrap_or(host)
+            let device = layer_device(items, assignment, host, is_of_layer);
+            device.filter(|_| !are_some_on_device || !has_cache_on_host(layer)).unwrap_or(host)
         };
         let mut homes: Vec<DeviceIndex> = if layers == 0 { Vec::new() } else { (0..=layers).map(home).collect() };
         for layer in 1..homes.len() {
@@ -69,10 +75,8 @@ impl LayerHomes {
                 homes[layer] = before;
             }
         }
-        let mut caches = items.iter().zip(&assignment.0).filter(|(item, _)| item.kind == ItemKind::Cache).peekable();
-        let has_caches = caches.peek().is_some();
         let is_any_on_device = homes.iter().any(|&home| home != host);
-        let are_caches_on_host = is_any_on_device && has_caches && caches.all(|(_, place)| place.device == host);
+        let are_caches_on_host = is_any_on_device && caches().next().is_some() && !are_some_on_device;
         let has_own_head = items.iter().any(|item| item.name == HEAD);
         let mut found = Self { homes, are_caches_on_host, has_exceptions: false, has_own_head, host };
         let mut weights = items.iter().zip(&assignment.0).filter(|(item, _)| item.kind == ItemKind::Weight);

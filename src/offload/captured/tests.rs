@@ -170,6 +170,10 @@ fn homes_of_layers_are_those_that_llama_cpp_can_have() {
     assert_eq!(homes(&[1, 0, 1], &[1, 0], 1).homes, [1, 0, 0]);
     let caches_on_host = homes(&[0, 0, 0], &[1, 1], 1);
     assert!(caches_on_host.are_caches_on_host && caches_on_host.is_all_on_devices());
+    // llama.cpp has the first cache on the host with its layer, whose weights are named then.
+    let some_caches = homes(&[0, 0, 0], &[1, 0], 1);
+    assert_eq!((some_caches.homes.as_slice(), some_caches.has_exceptions), ([1, 0, 0].as_slice(), true));
+    assert!(!some_caches.are_caches_on_host);
     let nothing = homes(&[1, 1, 1], &[1, 1], 1);
     assert!(!nothing.are_caches_on_host && !nothing.is_all_on_devices() && nothing.on_devices() == 0);
     // Devices have contiguous ranges in their order.

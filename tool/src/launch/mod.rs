@@ -44,13 +44,20 @@ impl NotStarted {
     }
 }
 
-/// Options for the program to run.
+/// The option for the library.
 #[derive(clap::Args)]
-pub struct Target {
+pub struct Preload {
     /// The shared library to preload [default: $LASTUSE_LIBRARY, or else liblastuse.so next to this tool, in ../lib or in
     /// ../lib/lastuse, or else the one embedded in this tool]
     #[arg(long = "library", value_name = "FILE")]
-    preload: Option<PathBuf>,
+    library: Option<PathBuf>,
+}
+
+/// Options for the program to run.
+#[derive(clap::Args)]
+pub struct Target {
+    #[command(flatten)]
+    preload: Preload,
 
     /// The program and its arguments; options of lastuse come before it, optionally followed by "--"
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
@@ -59,6 +66,17 @@ pub struct Target {
 
 /// The variable with the file of events.
 const REPORT: &str = "LASTUSE_REPORT";
+
+/// The variable by which ggml's Vulkan backend keeps the order of nodes.
+const KEEP_ORDER: &str = "GGML_VK_DISABLE_GRAPH_OPTIMIZE";
+
+/// Has backends keep the order of nodes: "lastuse offload" needs graphs in the program's order, which cannot be found out
+/// afterwards.
+pub fn keep_order(command: &mut Command) {
+    if std::env::var_os(KEEP_ORDER).is_none() {
+        command.env(KEEP_ORDER, "1");
+    }
+}
 
 /// The allocator that the program uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,17 +112,24 @@ impl Target {
 
     /// Returns whether the command line names the library.
     pub fn names_library(&self) -> bool {
-        self.preload.is_some()
+        self.preload.library.is_some()
     }
 
     /// Finds the program and the library, and checks that the library can replace the program's ggml-alloc.
     pub fn launcher(&self) -> Result<Launcher, NotStarted> {
-        let (name, arguments) = self.command.split_first().expect("clap asks for one");
+        self.preload.launcher(&self.command)
+    }
+}
+
+impl Preload {
+    /// Does so for a program and its arguments, of which there is at least the program.
+    pub fn launcher(&self, command: &[OsString]) -> Result<Launcher, NotStarted> {
+        let (name, arguments) = command.split_first().expect("clap asks for one");
         let program =
             find(name).map_err(|missing| NotStarted { message: missing.message + &meant_as_value(name), ..missing })?;
         let mut libraries = Vec::new();
         if !library::has_lastuse(&program)? {
-            libraries.push(library::find(self.preload.as_deref())?);
+            libraries.push(library::find(self.library.as_deref())?);
         }
         let folder = tempfile::Builder::new().prefix("lastuse-").tempdir();
         let folder = folder.map_err(|error| NotStarted::failed(format!("cannot make a temporary folder: {error}")))?;

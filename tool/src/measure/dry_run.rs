@@ -6,7 +6,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted};
+use lastuse::accounting::Accounting;
+
+use crate::launch::{Allocator, Events, FAILED, Launcher, NotStarted, keep_order};
 use crate::output::last_lines;
 use crate::run::accounting::Written;
 
@@ -93,6 +95,11 @@ impl DryRun {
         Ok(Self { processes, events, peak_bytes: exit.peak_bytes })
     }
 
+    /// Returns what the devices of each process would hold.
+    pub fn accountings(&self) -> impl Iterator<Item = &Accounting> + Clone {
+        self.processes.iter().map(|process| &process.written.accounting)
+    }
+
     /// Returns why a dry run ended where the program might have gone on otherwise, if one did.
     pub fn unknown(&self) -> Option<&End> {
         self.processes.iter().map(|process| &process.end).find(|end| !end.is_complete)
@@ -105,6 +112,7 @@ fn prepare(command: &mut Command, request: &Request<'_>, folder: &Path) {
     command.env("LASTUSE_MEASURE", folder).env("LASTUSE_ACCOUNTING", folder.join("%p.json"));
     if let Some(captures) = request.captures {
         command.env("LASTUSE_CAPTURE", captures);
+        keep_order(command);
     }
     // What is printed has no meaning, and a terminal would be waited for.
     command.stdout(Stdio::null());

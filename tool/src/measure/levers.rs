@@ -61,7 +61,7 @@ impl Tried {
 /// Returns what each device holds, of all processes.
 fn totals(dry_run: &DryRun) -> BTreeMap<String, Bytes> {
     let mut all = BTreeMap::new();
-    for device in dry_run.processes.iter().flat_map(|process| &process.written.accounting.devices) {
+    for device in dry_run.accountings().flat_map(|accounting| &accounting.devices) {
         *all.entry(device.name.clone()).or_default() += device.sums.total();
     }
     all
@@ -70,7 +70,7 @@ fn totals(dry_run: &DryRun) -> BTreeMap<String, Bytes> {
 impl Lever {
     /// Returns what may help a program: its own options if it is llama.cpp's, and settings of lastuse.
     pub fn of(dry_run: &DryRun) -> Vec<Self> {
-        let graphs: Vec<_> = dry_run.processes.iter().flat_map(|process| &process.written.accounting.graphs).collect();
+        let graphs: Vec<_> = dry_run.accountings().flat_map(|accounting| &accounting.graphs).collect();
         let tensors = || graphs.iter().flat_map(|graph| &graph.tensors);
         let is_llama_cpp = tensors().any(|tensor| tensor.name.starts_with("result_output"))
             && tensors().any(|tensor| tensor.name.starts_with("l_out-") || tensor.name.starts_with("blk.0."));
@@ -93,7 +93,7 @@ impl Lever {
                 all.push(argument("-ctk q8_0 -ctv q8_0"));
             }
         }
-        let buffers = dry_run.processes.iter().flat_map(|process| &process.written.accounting.buffers);
+        let buffers = dry_run.accountings().flat_map(|accounting| &accounting.buffers);
         let most = buffers.map(|buffer| buffer.sums.compute).max().unwrap_or(0);
         let setting = |option: String, name: &'static str, value: String| Self {
             option,

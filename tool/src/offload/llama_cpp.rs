@@ -1,12 +1,15 @@
 //! Offload plans that llama.cpp can make, and its arguments for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lastuse::offload::captured::LayerHomes;
 use lastuse::offload::device::Device;
 use lastuse::offload::item::{Item, ItemClass, ItemKind};
 use lastuse::offload::planner::{Assignment, Measure, NotPlaced, OffloadPlan, Request, Spread, place};
 use lastuse::placement::Bytes;
+
+use super::first_layers::FirstLayers;
+use super::patterns::{of_numbers, one_of};
 
 /// Pins the embedding of tokens, of which a run reads a few rows, to the host. With whole layers, the output is a layer
 /// behind the last.
@@ -38,7 +41,7 @@ pub fn best_variant(
     for is_on_devices in [true, false] {
         let items = with_pinned_caches(request, is_on_devices);
         variants.push(place(&Request { items: &items, ..*request }, measure));
-        if !request.items.iter().any(|item| item.kind == ItemKind::Cache) {
+        if !request.items.iter().any(|item| item.kind == ItemKind::Cache && item.pinned.is_none()) {
             break;
         }
     }
@@ -83,11 +86,19 @@ fn with_pinned_caches(request: &Request<'_>, is_on_devices: bool) -> Vec<Item> {
 }
 
 /// Returns the arguments: all layers on the devices (`-ngl`), but for weights that are named (`-ot`); caches on the host
-/// (`-nkvo`) where they are; and how many layers each of several devices has (`-ts`).
+/// (`-nkvo`) where they are; and how many layers each of several devices has (`-ts`). An option may keep weights of the
+/// first layers on the host, which are not named then; and operations on weights of the host may have to stay there
+/// (`--no-op-offload`).
 ///
 /// llama.cpp has the cache of a layer where the layer is, and numbers the output as a layer behind the last. No arguments
 /// if no item is of a layer.
-pub fn arguments(devices: &[Device], items: &[Item], assignment: &Assignment) -> Vec<String> {
+pub fn arguments(
+    devices: &[Device],
+    items: &[Item],
+    assignment: &Assignment,
+    kept: Option<&FirstLayers>,
+    op_offload: bool,
+) -> Vec<String> {
     let host = devices.len() - 1;
     let layers = LayerHomes::of(items, assignment, host);
     let homes = &layers.homes;
@@ -103,9 +114,17 @@ pub fn arguments(devices: &[Device], items: &[Item], assignment: &Assignment) ->
     if layers.are_caches_on_host {
         arguments.push("-nkvo".to_owned());
     }
-    let overrides = overrides(devices, items, assignment, &layers);
+    if let Some(kept) = kept {
+        arguments.extend(kept.arguments());
+    }
+    let is_kept = |item: &Item| kept.is_some_and(|kept| kept.has(item));
+    let overrides =
+        overrides(devices, items, assignment, |item, device| layers.is_named(item, device) && !is_kept(item));
     if !overrides.is_empty() {
         arguments.extend(["-ot".to_owned(), overrides.join(",")]);
+    }
+    if !op_offload {
+        arguments.push("--no-op-offload".to_owned());
     }
     arguments
 }
@@ -115,28 +134,34 @@ fn placed<'a>(items: &'a [Item], assignment: &'a Assignment) -> impl Iterator<It
 }
 
 /// Returns the tensors placed elsewhere than their layer, as patterns of names with buffer types.
-fn overrides(devices: &[Device], items: &[Item], assignment: &Assignment, layers: &LayerHomes) -> Vec<String> {
+fn overrides(
+    devices: &[Device],
+    items: &[Item],
+    assignment: &Assignment,
+    is_named: impl Fn(&Item, usize) -> bool,
+) -> Vec<String> {
     let host = devices.len() - 1;
-    let mut elsewhere: BTreeMap<(usize, String, String), Vec<u32>> = BTreeMap::new();
+    let buffer_type = |device: usize| if device == host { "CPU" } else { &devices[device].name };
+    let mut layers_of: BTreeMap<(usize, String, String), BTreeSet<u32>> = BTreeMap::new();
     let mut single = Vec::new();
     let weights = placed(items, assignment).filter(|(item, _)| item.kind == ItemKind::Weight);
-    for (item, device) in weights.filter(|&(item, device)| layers.is_named(item, device)) {
+    for (item, device) in weights.filter(|&(item, device)| is_named(item, device)) {
         let of_layer = item.layer.filter(|_| item.class != ItemClass::Output);
         let parts = of_layer.and_then(|layer| Some((layer, item.name.split_once(&format!("blk.{layer}."))?)));
         match parts {
             Some((layer, (before, after))) => {
-                elsewhere.entry((device, before.to_owned(), after.to_owned())).or_default().push(layer);
+                layers_of.entry((device, escaped(before), escaped(after))).or_default().insert(layer);
             }
-            None => {
-                let buffer_type = if device == host { "CPU" } else { &devices[device].name };
-                single.push(format!("^{}$={buffer_type}", escaped(&item.name)));
-            }
+            None => single.push(format!("^{}$={}", escaped(&item.name), buffer_type(device))),
         }
     }
-    let groups = elsewhere.into_iter().map(|((device, before, after), layers)| {
-        let buffer_type = if device == host { "CPU" } else { &devices[device].name };
-        let layers = layers.iter().map(u32::to_string).collect::<Vec<_>>().join("|");
-        format!("^{}blk\\.({layers})\\.{}$={buffer_type}", escaped(&before), escaped(&after))
+    // Tensors of the same layers share a pattern.
+    let mut names_of: BTreeMap<(usize, String, BTreeSet<u32>), Vec<String>> = BTreeMap::new();
+    for ((device, before, after), layers) in layers_of {
+        names_of.entry((device, before, layers)).or_default().push(after);
+    }
+    let groups = names_of.into_iter().map(|((device, before, layers), names)| {
+        format!("^{before}blk\\.{}\\.{}$={}", of_numbers(&layers), one_of(&names), buffer_type(device))
     });
     groups.chain(single).collect()
 }
@@ -172,7 +197,7 @@ mod tests {
     fn of(names: &[&str], placed: [usize; 8]) -> String {
         let devices: Vec<Device> = names.iter().map(|name| Device::new(*name)).collect();
         let places = placed.map(|device| Place { device, rows: None });
-        arguments(&devices, &model(), &Assignment(places.to_vec())).join(" ")
+        arguments(&devices, &model(), &Assignment(places.to_vec()), None, true).join(" ")
     }
 
     #[test]
@@ -190,7 +215,7 @@ mod tests {
         let of = |embedding: usize, others: usize| {
             let places = (0..items.len()).map(|at| if at == 0 { embedding } else { others });
             let places = places.map(|device| Place { device, rows: None }).collect();
-            arguments(&[Device::new("Vulkan0"), Device::new("cpu")], &items, &Assignment(places)).join(" ")
+            arguments(&[Device::new("Vulkan0"), Device::new("cpu")], &items, &Assignment(places), None, true).join(" ")
         };
         assert_eq!(of(1, 0), r"-ngl 3 -ot ^token_embd\.weight$=CPU");
         assert_eq!(of(0, 0), r"-ngl 3 -ot ^token_embd\.weight$=Vulkan0");
@@ -200,7 +225,7 @@ mod tests {
     #[test]
     fn weights_that_are_elsewhere_than_their_layers_are_named() {
         let some_ffns = of(&["Vulkan0", "cpu"], [1, 0, 1, 0, 0, 1, 0, 0]);
-        assert_eq!(some_ffns, r"-ngl 3 -ot ^blk\.(0|1)\.ffn_up\.weight$=CPU");
+        assert_eq!(some_ffns, r"-ngl 3 -ot ^blk\.[01]\.ffn_up\.weight$=CPU");
         assert_eq!(of(&["Vulkan0", "cpu"], [0, 0, 0, 0, 0, 0, 0, 0]), r"-ngl 3 -ot ^token_embd\.weight$=Vulkan0");
         let without_output = of(&["Vulkan0", "cpu"], [1, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(without_output, r"-ngl 3 -ot ^output\.weight$=CPU");

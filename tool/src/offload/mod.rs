@@ -1,44 +1,77 @@
 //! `lastuse offload`: which weights and caches of a program go on which device.
+//!
+//! ```text
+//!  device        the devices that are given
+//!  program       graphs of a program by a dry run, and the plans of each kind
+//!  planning      the planner of the library, with these graphs
+//!  kinds         kinds of plans: whole layers, experts or FFNs of the first layers on the host, single tensors
+//!  first_layers  what options of llama.cpp keep of the first layers
+//!  llama_cpp     the arguments for a plan; patterns: layers in them
+//!  per_token     what a plan means for a token: what is read on devices, what is moved
+//!  check         a dry run with the arguments, compared with the plan
+//!  neurons       neurons of FFNs in the room that is left
+//!  report        plans as text and as JSON; table: those of all kinds
+//! ```
 
+mod check;
 mod device;
+mod first_layers;
+mod kinds;
 mod llama_cpp;
 mod neurons;
+mod patterns;
+mod per_token;
+mod planning;
+mod program;
+mod report;
+mod table;
 
-use std::fmt::Write;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::ValueEnum;
+use clap::{ValueEnum, ValueHint};
 use device::DeviceArgument;
+use kinds::Kind;
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::offload::captured::{CapturedCompute, CapturedItems, CapturedRule};
+use lastuse::offload::captured::{CapturedItems, CapturedRule};
 use lastuse::offload::device::Device;
-use lastuse::offload::item::Item;
-use lastuse::offload::planner::{NotPlaced, OffloadPlan, Order, Request, Shortage};
+use lastuse::offload::planner::{NotPlaced, Order};
 use lastuse::offload::rules::{SchedulerOptions, unscheduled};
 use lastuse_neurons::gguf::read_model;
-use llama_cpp::best_variant;
 use neurons::DividedFfns;
-use serde_json::{Value, json};
+use planning::Planner;
+use report::{formatted, infeasible, offload_json};
 
 use crate::input::{Input, expanded};
-use crate::output::{Output, Progress, by_ending, counted, is_stream, print, print_error, print_notice};
-use crate::report::offload_text;
+use crate::launch::Preload;
+use crate::output::{Output, Progress, by_ending, is_stream, print, print_error, print_notice};
 use crate::usage::Failure;
+
+const USAGE: &str = "lastuse offload [OPTIONS] --device <NAME=BYTES> -- <PROGRAM>...
+       lastuse offload [OPTIONS] --device <NAME=BYTES> <GRAPHS>...";
 
 /// Place weights and caches on devices, within their budgets.
 ///
-/// The graphs are captured from the program ("lastuse run --capture"), with any offload: they have the names and bytes of
-/// weights, caches and intermediates. For each offload that is tried, ggml's scheduler is reproduced and the compute
-/// buffers are planned, so that of each device weights + caches + compute buffer + reserve <= budget, in bytes. Nothing is
-/// allocated. The arguments hold for a llama.cpp that runs with lastuse and its default rules, and with the -c, -b, -ub, -np, -fa and
-/// cache types of the captured run: with ggml-alloc, compute buffers are larger.
+/// Give a program with its arguments, in the end, after "--". A dry run, as of "lastuse measure", finds its graphs: the
+/// names and bytes of weights, caches and intermediates, with any offload. A table has the best plan of each kind: how many
+/// bytes of each device stay free, which part of the bytes read per token is read on devices, and how many bytes are copied
+/// between devices per token. Then come the plan of one kind, whole layers unless --kind says otherwise, and the arguments
+/// to start the program with, behind its own. Or give graphs that were captured ("lastuse run --capture").
 ///
-/// Give the graphs with the largest batch and with a single token: the compute buffer is the largest of all graphs, and
-/// the benefit of placing a tensor is the number of its bytes read per run of each graph.
+/// For each offload that is tried, ggml's scheduler is reproduced and the compute buffers are planned, so that of each
+/// device weights + caches + compute buffer + reserve <= budget, in bytes. Nothing is allocated. Arguments hold for a
+/// llama.cpp that runs with lastuse and its default rules, and with the -c, -b, -ub, -np, -fa and cache types of the
+/// measured or captured run: with ggml-alloc, compute buffers are larger.
+///
+/// Of captured graphs, give those with the largest batch and with a single token: the compute buffer is the largest of all
+/// graphs, and the benefit of placing a tensor is the number of its bytes read per run of each graph.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(override_usage = USAGE, after_help = "Examples:
+  lastuse offload --device Vulkan0=2GiB -- ./llama-server -m model.gguf -c 32768
+  lastuse offload --device CUDA0=8G,reserve=600M --kind tensors --check -- \\
+      ./llama-server -m model.gguf                    single tensors, checked
   lastuse offload graphs --device Vulkan0=2GiB,reserve=300MiB   the rest is the
                                                       driver's
   lastuse offload graphs --device CUDA0=8G --device CUDA1=4G --layers
@@ -48,34 +81,50 @@ use crate::usage::Failure;
       -o model.gpuidx
   lastuse offload graphs --device CUDA0=8G --json      JSON, for programs
 
-Exit codes: 0 placed, and each device is within its budget; 1 there is no such offload, or a file cannot be read; 2 \
-wrong usage.")]
+Exit codes: 0 placed, and each device is within its budget; 1 there is no such offload, a file cannot be read, or --check has found \
+other bytes; 2 wrong usage; 125 to 127 and others as of \"lastuse measure\".")]
 pub struct Arguments {
     /// The graphs (*.jsonl, *.jsonl.gz), or folders of them; "-" is the standard input.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "program", conflicts_with = "program")]
     files: Vec<PathBuf>,
+
+    /// The program and its arguments, in place of graphs; "--" may be left out
+    #[arg(last = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    program: Vec<OsString>,
 
     /// A device and its budget; may be given several times, in the order of preference.
     ///
-    /// NAME=BYTES, with K, M or G for binary units; name devices as llama.cpp does (Vulkan0, CUDA0). Further properties
-    /// follow, separated by commas: reserve=BYTES of the budget for memory outside of buffers, such as the context of a
-    /// driver; granularity=BYTES of which buffers are a multiple; alignment=BYTES of tensors; max-buffer=BYTES. The
-    /// last two are by default those of the captured buffers of this name, otherwise 128 and none. events=off if a
-    /// device has no events: llama.cpp computes in pipelines where everything is on several devices that have them. The
-    /// host is cpu, without a limit unless one is given.
+    /// NAME=BYTES, as in 2GiB, 1.5GiB or 800M: K, M and G are binary units too, KB, MB and GB decimal ones; name devices as
+    /// llama.cpp does (Vulkan0, CUDA0). Further properties follow, separated by commas: reserve=BYTES of the budget for
+    /// memory outside of buffers, such as the context of a driver; granularity=BYTES of which buffers are a multiple;
+    /// alignment=BYTES of tensors; max-buffer=BYTES. The last two are by default those of the captured buffers of this name,
+    /// otherwise 128 and none. events=off if a device has no events: llama.cpp computes in pipelines where everything is on
+    /// several devices that have them. The host is cpu, without a limit unless one is given.
     #[arg(long = "device", value_name = "NAME=BYTES[,...]", required = true)]
     devices: Vec<DeviceArgument>,
 
+    /// Of a program: the kind of plan whose arguments are printed [default: layers]
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["layers", "files"])]
+    kind: Option<Kind>,
+
+    /// Of a program: verify the plan by another dry run with the printed arguments. Each device must hold exactly what is
+    /// planned.
+    #[arg(long, conflicts_with = "files")]
+    check: bool,
+
+    #[command(flatten)]
+    preload: Preload,
+
     /// The model, a GGUF file: its tensors that no graph reads are counted too. For a model in several files, any of
-    /// them.
-    #[arg(long, value_name = "FILE")]
+    /// them. A dry run of a program counts them itself.
+    #[arg(long, value_name = "FILE", conflicts_with = "program")]
     model: Option<PathBuf>,
 
     /// Divide the neurons of FFNs by their hotness, for PowerInfer: a file for each layer, or a folder of them.
     ///
     /// The matrices of FFNs stay on the host as a whole, and the first device has copies of the hottest neurons in the room
     /// that everything else leaves. "lastuse neurons --help" has the formats of files.
-    #[arg(long, value_name = "STATS", num_args = 1.., conflicts_with = "layers")]
+    #[arg(long, value_name = "STATS", num_args = 1.., conflicts_with_all = ["layers", "program"])]
     hotness: Vec<PathBuf>,
 
     /// Write which neurons are on the device, for PowerInfer (.gpuidx).
@@ -126,18 +175,20 @@ enum RuleArgument {
     Powerinfer,
 }
 
-/// Reads the graphs and places their weights and caches.
+/// Places weights and caches, of the graphs or of a program.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.output.as_deref().map(check_ending).transpose().map_err(Failure::usage)?;
-    let mut devices = device::with_host(&arguments.devices).map_err(Failure::usage)?;
+    let devices = device::with_host(&arguments.devices).map_err(Failure::usage)?;
+    if arguments.program.is_empty() { of_graphs(arguments, devices) } else { program::run(arguments, devices) }
+}
+
+/// Reads the graphs and places their weights and caches.
+fn of_graphs(arguments: &Arguments, mut devices: Vec<Device>) -> Result<ExitCode, Failure> {
     let files = expanded(&arguments.files);
     let progress = Progress::start(&files[0]);
     let snapshots = read_all(&files)?;
     device::complete(&mut devices, &arguments.devices, &snapshots);
-    let mut found = CapturedItems::of(&snapshots).map_err(|why| why.to_string())?;
-    if found.items.is_empty() {
-        return Err("the graphs have no weights or caches: no tensor has memory before they run".to_owned().into());
-    }
+    let mut found = items(&snapshots)?;
     if let Some(file) = &arguments.model {
         let tensors = read_model(file).map_err(|why| why.to_string())?;
         let tensors = tensors.into_iter().map(|tensor| (tensor.name, tensor.bytes));
@@ -150,66 +201,80 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let ffns = ffns.transpose()?;
     progress.set("placing");
     let started = Instant::now();
-    let order = match arguments.order {
-        OrderArgument::Benefit => Order::Benefit,
-        OrderArgument::Classes => Order::Classes,
-        OrderArgument::Given => Order::Given,
-    };
-    let request = Request { order, ..Request::new(&devices, &found.items) };
-    let place = |op_offload: bool| {
-        let compute = CapturedCompute::new(&snapshots, &found, &devices, rule(arguments, op_offload));
-        let mut compute = compute.with_pipelines(arguments.devices.iter().all(|argument| argument.has_events));
-        best_variant(&request, arguments.layers, &mut compute)
-    };
-    let mut op_offload = !arguments.no_op_offload;
-    let mut placed = place(op_offload);
-    if op_offload && matches!(placed, Err(NotPlaced::Infeasible(_))) {
-        // Without copies of weights that stay on the host, the compute buffers may fit.
-        op_offload = false;
-        placed = place(op_offload);
-    }
+    let placed = arguments.planner(&snapshots, &devices).plan(&found, arguments.layers);
     let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
     drop(progress);
-    let unreserved = arguments.devices.iter().find(|argument| !argument.is_reserve_given && !arguments.json);
-    if let Some(DeviceArgument { device, .. }) = unreserved {
-        print_notice(&format!(
-            "{}: nothing is reserved for the context and the pools of its driver, often some hundreds of MiB: give less than the \
-             free memory, or such as reserve=600MiB after the budget (reserve=0 if nothing is needed)",
-            device.name
-        ));
+    arguments.tell_what_is_unreserved();
+    let (mut placed, op_offload) = match placed {
+        Ok(placed) => placed,
+        Err(why) => return not_placed(why, arguments.json),
+    };
+    let neurons = ffns.map(|ffns| ffns.fill(&devices, &mut placed)).transpose()?;
+    if let (Some(file), Some(neurons)) = (&arguments.output, &neurons) {
+        let output = Output::open(file)?;
+        output.write(&neurons.file()?)?;
     }
-    let (text, code) = match placed {
-        Ok(mut placed) => {
-            let neurons = ffns.map(|ffns| ffns.fill(&devices, &mut placed)).transpose()?;
-            if let (Some(file), Some(neurons)) = (&arguments.output, &neurons) {
-                let output = Output::open(file)?;
-                output.write(&neurons.file()?)?;
-            }
-            let mut for_llama_cpp = llama_cpp::arguments(&devices, &found.items, &placed.assignment);
-            if !op_offload && !for_llama_cpp.is_empty() {
-                for_llama_cpp.push("--no-op-offload".to_owned());
-            }
-            let text = if arguments.json {
-                let mut json = offload_json(&devices, &found.items, &placed, &for_llama_cpp);
-                if let Some(neurons) = &neurons {
-                    json["neurons"] = neurons.json();
-                }
-                format!("{json:#}\n")
-            } else {
-                let neurons = neurons.map(|neurons| neurons.text()).unwrap_or_default();
-                formatted(&devices, &found.items, &placed, milliseconds, &for_llama_cpp) + &neurons
-            };
-            (text, ExitCode::SUCCESS)
+    let for_llama_cpp = llama_cpp::arguments(&devices, &found.items, &placed.assignment, None, op_offload);
+    let text = if arguments.json {
+        let mut json = offload_json(&devices, &found.items, &placed, &for_llama_cpp);
+        if let Some(neurons) = &neurons {
+            json["neurons"] = neurons.json();
         }
-        Err(NotPlaced::Infeasible(shortages)) => {
-            print_error(&NotPlaced::Infeasible(shortages.clone()).to_string());
-            let text = if arguments.json { format!("{:#}\n", infeasible(&shortages)) } else { String::new() };
-            (text, ExitCode::FAILURE)
-        }
-        Err(why) => return Err(why.to_string().into()),
+        format!("{json:#}\n")
+    } else {
+        let neurons = neurons.map(|neurons| neurons.text()).unwrap_or_default();
+        formatted(&devices, &found.items, &placed, milliseconds, &for_llama_cpp) + &neurons
     };
     print(text.as_bytes())?;
-    Ok(code)
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells why nothing is placed.
+fn not_placed(why: NotPlaced, is_json: bool) -> Result<ExitCode, Failure> {
+    let NotPlaced::Infeasible(shortages) = &why else { return Err(why.to_string().into()) };
+    print_error(&if shortages.is_empty() { "not all layers fit on the devices".to_owned() } else { why.to_string() });
+    if is_json {
+        print(format!("{:#}\n", infeasible(shortages)).as_bytes())?;
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+/// Returns the weights and caches that graphs read.
+fn items(snapshots: &[Snapshot]) -> Result<CapturedItems, String> {
+    let found = CapturedItems::of(snapshots).map_err(|why| why.to_string())?;
+    if found.items.is_empty() {
+        return Err("the graphs have no weights or caches: no tensor has memory before they run".to_owned());
+    }
+    Ok(found)
+}
+
+impl Arguments {
+    fn planner<'a>(&self, snapshots: &'a [Snapshot], devices: &'a [Device]) -> Planner<'a> {
+        let order = match self.order {
+            OrderArgument::Benefit => Order::Benefit,
+            OrderArgument::Classes => Order::Classes,
+            OrderArgument::Given => Order::Given,
+        };
+        let rule = match self.rule {
+            RuleArgument::Scheduler => CapturedRule::Scheduler(SchedulerOptions::default()),
+            RuleArgument::AnyOperand => CapturedRule::AnyOperand,
+            RuleArgument::Powerinfer => CapturedRule::PowerInfer,
+        };
+        let has_events = self.devices.iter().all(|argument| argument.has_events);
+        Planner { snapshots, devices, order, rule, has_events, op_offload: !self.no_op_offload }
+    }
+
+    /// Tells that nothing is reserved for drivers.
+    fn tell_what_is_unreserved(&self) {
+        let unreserved = self.devices.iter().find(|argument| !argument.is_reserve_given && !self.json);
+        if let Some(DeviceArgument { device, .. }) = unreserved {
+            print_notice(&format!(
+                "{}: nothing is reserved for the context and the pools of its driver, often some hundreds of MiB: give less than the \
+                 free memory, or such as reserve=600MiB after the budget (reserve=0 if nothing is needed)",
+                device.name
+            ));
+        }
+    }
 }
 
 fn check_ending(file: &Path) -> Result<(), String> {
@@ -223,79 +288,4 @@ fn read_all(files: &[PathBuf]) -> Result<Vec<Snapshot>, String> {
             .map_err(|why| format!("{}: {why}", file.display()))
     };
     files.iter().map(read).collect()
-}
-
-fn rule(arguments: &Arguments, op_offload: bool) -> CapturedRule {
-    match arguments.rule {
-        RuleArgument::Scheduler => {
-            CapturedRule::Scheduler(SchedulerOptions { op_offload, ..SchedulerOptions::default() })
-        }
-        RuleArgument::AnyOperand => CapturedRule::AnyOperand,
-        RuleArgument::Powerinfer => CapturedRule::PowerInfer,
-    }
-}
-
-fn formatted(
-    devices: &[Device],
-    items: &[Item],
-    placed: &OffloadPlan,
-    milliseconds: f64,
-    arguments: &[String],
-) -> String {
-    let gain: f64 = items.iter().map(|item| item.benefit).sum();
-    let part = if gain > 0.0 { 100.0 * placed.benefit / gain } else { 0.0 };
-    let mut text = offload_text(devices, items, placed);
-    let _ = writeln!(
-        text,
-        "{part:.1} % of the bytes that runs read of weights and caches are on devices; {} measured in {milliseconds:.0} ms",
-        counted(placed.measurements.into(), "offload plan")
-    );
-    if !arguments.is_empty() {
-        let _ = writeln!(text, "llama.cpp: {}", quoted(arguments));
-        text += "(for the program that was captured, with lastuse and its default rules, and with -c, -b, -ub, -np, -fa and cache types as \
-                 captured; compute buffers are larger with ggml-alloc)\n";
-    }
-    text
-}
-
-/// Returns arguments as a shell takes them.
-fn quoted(arguments: &[String]) -> String {
-    let quote = |argument: &String| {
-        let is_plain = argument.chars().all(|c| c.is_ascii_alphanumeric() || "-,._".contains(c));
-        if is_plain { argument.clone() } else { format!("'{argument}'") }
-    };
-    arguments.iter().map(quote).collect::<Vec<_>>().join(" ")
-}
-
-fn offload_json(devices: &[Device], items: &[Item], placed: &OffloadPlan, arguments: &[String]) -> Value {
-    let of_device = |(device, usage): (&Device, &lastuse::offload::planner::Usage)| {
-        json!({
-            "name": device.name,
-            "budget": device.budget,
-            "weights": usage.weights,
-            "kv": usage.caches,
-            "compute": usage.compute,
-            "reserve": usage.reserve,
-            "total": usage.total(),
-        })
-    };
-    let of_item = |(item, place): (&Item, &lastuse::offload::planner::Place)| json!({ "name": item.name, "bytes": item.bytes, "layer": item.layer, "device": devices[place.device].name });
-    json!({
-        "format": "lastuse-device-offload",
-        "version": 1,
-        "fits": true,
-        "devices": devices.iter().zip(&placed.usage).map(of_device).collect::<Vec<_>>(),
-        "tensors": items.iter().zip(&placed.assignment.0).map(of_item).collect::<Vec<_>>(),
-        "llama_cpp": arguments,
-        "measurements": placed.measurements,
-    })
-}
-
-fn infeasible(shortages: &[Shortage]) -> Value {
-    let of = |shortage: &Shortage| {
-        json!({ "name": shortage.device, "budget": shortage.budget, "needed": shortage.needed,
-            "short": shortage.needed.saturating_sub(shortage.budget) })
-    };
-    let shortages: Vec<Value> = shortages.iter().map(of).collect();
-    json!({ "format": "lastuse-device-offload", "version": 1, "fits": false, "shortages": shortages })
 }

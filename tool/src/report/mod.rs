@@ -26,4 +26,5 @@ pub use explanation::{explanation_json, explanation_summary, planned_bytes};
 pub use offload_text::{class_name, offload_text};
 pub use plan_table::{PlanRow, ProblemRow, RecomputedRow, TilingRow, Verdict, plan_table, problem_table};
 pub use run_table::{BufferRow, GraphRow, RunRow, arena_line, graph_lines, run_table, total_bytes};
-pub use sizes::{SizeUnit, as_mib, exact, parse_size};
+pub use sizes::{SizeUnit, as_mib, exact, fixed, parse_size};
+pub(crate) use table::Table;

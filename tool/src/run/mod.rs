@@ -17,14 +17,10 @@ use live::{Feed, Live};
 use report::Ended;
 pub use report::budget_text;
 
-use crate::launch::{Allocator, Events, Exit, FAILED, Launcher, NotStarted, Target};
+use crate::launch::{Allocator, Events, Exit, FAILED, Launcher, NotStarted, Target, keep_order};
 use crate::output::{Output, by_ending, is_stream, print, print_error, print_notice, print_report};
 use crate::settings::{GuardUse, Settings};
 use crate::usage::Failure;
-
-/// The variable by which ggml's Vulkan backend keeps the order of nodes. "lastuse offload" needs graphs in the program's order,
-/// which cannot be found out afterwards.
-const KEEP_ORDER: &str = "GGML_VK_DISABLE_GRAPH_OPTIMIZE";
 
 /// The variable that switches lastuse off.
 const SWITCH: &str = "LASTUSE";
@@ -312,8 +308,8 @@ impl Arguments {
         if let Some(captures) = &requests.captures {
             command.env("LASTUSE_CAPTURE", &captures.names);
         }
-        if self.capture.is_some() && std::env::var_os(KEEP_ORDER).is_none() {
-            command.env(KEEP_ORDER, "1");
+        if self.capture.is_some() {
+            keep_order(command);
         }
         if let Some(accountings) = &requests.accountings {
             command.env(ACCOUNTING, accountings.file());

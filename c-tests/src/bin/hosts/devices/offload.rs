@@ -19,6 +19,7 @@ pub fn places(device: &'static [&'static str], budgets: &'static [u64]) -> Vec<P
         properties: "",
         has_pipelines: false,
         place: "",
+        kind: None,
         parts: budgets,
     };
     let few = PlacedCase { parts: FEW, ..dense };
@@ -27,6 +28,8 @@ pub fn places(device: &'static [&'static str], budgets: &'static [u64]) -> Vec<P
         PlacedCase { name: "dense, no operator offload", place: "--no-op-offload", ..few },
         PlacedCase { name: "dense, no flash attention", program: "-t 1 -fa off", ..few },
         PlacedCase { name: "dense, whole layers", place: "--layers", ..few },
+        PlacedCase { name: "dense, one command, layers", kind: Some("layers"), ..few },
+        PlacedCase { name: "dense, one command, tensors", kind: Some("tensors"), ..few },
     ]
 }
 
