@@ -63,6 +63,7 @@ fn every_command_has_a_man_page() {
         "enable",
         "explain",
         "man",
+        "measure",
         "neurons",
         "offload",
         "plan",
@@ -70,14 +71,14 @@ fn every_command_has_a_man_page() {
         "run",
     ];
     let expected = commands.map(|command| format!("lastuse-{command}.1"));
-    assert_eq!(names[..15], expected);
-    assert_eq!(names[15..], ["lastuse.1"]);
+    assert_eq!(names[..16], expected);
+    assert_eq!(names[16..], ["lastuse.1"]);
     for name in &names {
         let page = fs::read_to_string(pages.join(name)).expect("it was written");
         assert!(page.contains(".SH NAME") && page.contains(".SH EXAMPLES"), "{name}: {page}");
     }
     assert_eq!(printed(&["man", "run"]), fs::read_to_string(pages.join("lastuse-run.1")).expect("it was written"));
-    let known = "run, enable, disable, explain, draw, compare, plan, check, convert, offload, neurons, accounting, \
+    let known = "run, measure, enable, disable, explain, draw, compare, plan, check, convert, offload, neurons, accounting, \
                  reach, completions, man";
     assert_refused(&["man", "fly"], 2, &format!("there is no command \"fly\"; the commands are {known}; see --help"));
     let blocked = format!("{}/x", pages.join("lastuse.1").display());

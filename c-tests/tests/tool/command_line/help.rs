@@ -4,8 +4,9 @@ use super::{command, printed};
 use crate::support::tool;
 
 /// The commands in the order of use.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "run",
+    "measure",
     "enable",
     "disable",
     "explain",
