@@ -1,7 +1,7 @@
 //! What ggml's functions say of stand-ins: that the processor can write them, that they are cleared, and that their memory is not free.
 
+use std::ffi::c_char;
 use std::ops::Range;
-use std::ptr::null;
 use std::sync::{Mutex, PoisonError};
 
 use crate::contents;
@@ -9,27 +9,8 @@ use crate::ggml::linking::caller::caller;
 use crate::ggml::linking::loaded::Object;
 use crate::is_active;
 use crate::search::find_anywhere;
-use crate::stand_ins::{Buffer, Device, StandIn, if_there, with_all};
+use crate::stand_ins::{Buffer, Device, StandIn, with_all};
 use crate::wrapped::of_object;
-
-/// ggml's number of buffers for the results of graphs.
-const USAGE_COMPUTE: u32 = 2;
-
-/// Sets the memory of graphs to 0 after one that was not computed: what is read of it are results.
-pub fn clear_results() {
-    // SAFETY: its type in ggml-backend.h. Before it was there, no buffer was marked.
-    let usage: Option<unsafe extern "C" fn(Buffer) -> u32> = unsafe { if_there(c"ggml_backend_buffer_get_usage") };
-    let Some(usage) = usage else { return };
-    let all: Vec<(usize, Range<usize>)> =
-        with_all(|all| all.iter().map(|(at, it)| (*at, it.addresses.clone())).collect());
-    for (buffer, addresses) in all {
-        // SAFETY: a live buffer.
-        if unsafe { usage(std::ptr::with_exposed_provenance_mut(buffer)) } == USAGE_COMPUTE {
-            // SAFETY: memory of a live stand-in. The program waits for its graph.
-            unsafe { contents::fill(&addresses, 0) };
-        }
-    }
-}
 
 /// Wraps ggml's function: a stand-in that is cleared takes no memory.
 ///
@@ -38,7 +19,7 @@ pub fn clear_results() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_buffer_clear(buffer: Buffer, value: u8) {
     match with_all(|all| all.get(&buffer.addr()).cloned()) {
-        // SAFETY: the memory of a live stand-in, which no other thread uses, as ggml's function requires.
+        // SAFETY: the memory of a live stand-in, which no other thread uses or frees, as ggml's function requires.
         Some(StandIn { addresses, is_own: true, .. }) => unsafe { contents::fill(&addresses, value) },
         Some(_) => {}
         None => {
@@ -98,13 +79,52 @@ pub unsafe extern "C" fn ggml_backend_dev_memory(device: Device, free: *mut usiz
         unsafe { of_object(device, c"ggml_backend_dev_memory") };
     // SAFETY: the caller's arguments, forwarded.
     unsafe { function(device, free, total) };
-    // lastuse writes down what is free, beside what stand-ins would take of that.
-    if is_active() && free != null::<usize>().cast_mut() && !is_asked_by_lastuse() {
-        let is_here = |stand_in: &&StandIn| stand_in.device == Some(device.addr()) && stand_in.is_own;
-        let held: usize = with_all(|all| all.values().filter(is_here).map(|it| it.addresses.len()).sum());
-        // SAFETY: not null, so a number that ggml's function has written.
-        let reported = unsafe { free.read() };
-        // SAFETY: as above.
-        unsafe { free.write(reported.saturating_sub(held)) };
+    if is_active() && !free.is_null() {
+        // SAFETY: a number that ggml's function has written.
+        unsafe { take_from(device, free) };
     }
+}
+
+/// `struct ggml_backend_dev_props` of ggml-backend.h, as far as all versions agree.
+#[repr(C)]
+#[derive(Debug)]
+pub struct DeviceProps {
+    name: *const c_char,
+    description: *const c_char,
+    free: usize,
+}
+
+/// Wraps ggml's function: as [`ggml_backend_dev_memory`].
+///
+/// # Safety
+/// The requirements of ggml's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_dev_get_props(device: Device, props: *mut DeviceProps) {
+    // SAFETY: its type in ggml-backend.h.
+    let function: unsafe extern "C" fn(Device, *mut DeviceProps) =
+        unsafe { of_object(device, c"ggml_backend_dev_get_props") };
+    // SAFETY: the caller's arguments, forwarded.
+    unsafe { function(device, props) };
+    if is_active() && !props.is_null() {
+        // SAFETY: a field of what ggml's function has written.
+        let free = unsafe { &raw mut (*props).free };
+        // SAFETY: as above.
+        unsafe { take_from(device, free) };
+    }
+}
+
+/// Takes what stand-ins would take of a device from what is free there. lastuse writes down what is free beside that.
+///
+/// # Safety
+/// `free` points to a number.
+unsafe fn take_from(device: Device, free: *mut usize) {
+    if is_asked_by_lastuse() {
+        return;
+    }
+    let is_here = |stand_in: &&StandIn| stand_in.device == Some(device.addr()) && stand_in.is_own;
+    let held: usize = with_all(|all| all.values().filter(is_here).map(|it| it.addresses.len()).sum());
+    // SAFETY: as the caller guarantees.
+    let reported = unsafe { free.read() };
+    // SAFETY: as above.
+    unsafe { free.write(reported.saturating_sub(held)) };
 }

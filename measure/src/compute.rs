@@ -1,11 +1,11 @@
 //! The functions of ggml that compute graphs: a graph gets its memory, and is not computed. Its results read as 0.
 
 use std::collections::HashSet;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::answers::clear_results;
+use crate::contents;
 use crate::end::{End, end, watch};
 use crate::is_active;
 use crate::wrapped::of_ggml;
@@ -31,10 +31,56 @@ pub fn begin_alike() {
     ALIKE.store(0, Ordering::Relaxed);
 }
 
+/// Operations that compute nothing: their results are those of others.
+const VIEWS: [&CStr; 5] = [c"NONE", c"VIEW", c"RESHAPE", c"PERMUTE", c"TRANSPOSE"];
+
+/// Sets the results of a graph in stand-ins to 0.
+///
+/// # Safety
+/// A live graph, whose nodes have memory.
+unsafe fn clear_results(graph: *mut c_void) {
+    // SAFETY: its type in ggml.h; so below.
+    let count: unsafe extern "C" fn(*mut c_void) -> c_int = unsafe { of_ggml(c"ggml_graph_n_nodes") };
+    // SAFETY: as above.
+    let node: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void = unsafe { of_ggml(c"ggml_graph_node") };
+    // SAFETY: as above.
+    let data: unsafe extern "C" fn(*mut c_void) -> *mut c_void = unsafe { of_ggml(c"ggml_get_data") };
+    // SAFETY: as above.
+    let nbytes: unsafe extern "C" fn(*mut c_void) -> usize = unsafe { of_ggml(c"ggml_nbytes") };
+    // SAFETY: as above.
+    let operation: unsafe extern "C" fn(*mut c_void) -> *const c_char = unsafe { of_ggml(c"ggml_op_desc") };
+    // SAFETY: a live graph: see "# Safety".
+    for at in 0..unsafe { count(graph) } {
+        // SAFETY: a node of the graph.
+        let node = unsafe { node(graph, at) };
+        // SAFETY: a live tensor.
+        let operation = unsafe { operation(node) };
+        // SAFETY: the name of an operation ends in NUL.
+        let is_view = VIEWS.contains(&unsafe { CStr::from_ptr(operation) });
+        // SAFETY: a live tensor.
+        let start = unsafe { data(node) }.expose_provenance();
+        if !is_view && contents::contains(start) {
+            // SAFETY: a live tensor.
+            let end = start + unsafe { nbytes(node) };
+            // SAFETY: bytes of a stand-in, which the program waits for.
+            unsafe { contents::fill(&(start..end), 0) };
+        }
+    }
+}
+
 /// Leaves out a graph that has its memory.
-fn leave_out() -> c_int {
+///
+/// # Safety
+/// A live graph.
+unsafe fn leave_out(graph: *mut c_void) -> c_int {
+    // SAFETY: as the caller guarantees.
+    unsafe { clear_results(graph) };
+    note_left_out()
+}
+
+/// Notes that a graph was left out.
+fn note_left_out() -> c_int {
     watch();
-    clear_results();
     GRAPHS.fetch_add(1, Ordering::Relaxed);
     if ALIKE.fetch_add(1, Ordering::Relaxed) >= MOST_ALIKE {
         end(End::Complete, &format!("{MOST_ALIKE} graphs in a row needed no buffer that was not there"));
@@ -123,7 +169,8 @@ macro_rules! wrap_scheduled {
                 if !has_memory && !unsafe { ggml_backend_sched_alloc_graph(scheduler, graph) } {
                     return STATUS_ALLOC_FAILED;
                 }
-                leave_out()
+                // SAFETY: a live graph, as ggml's function requires.
+                unsafe { leave_out(graph) }
             }
         )+
     };
@@ -131,7 +178,7 @@ macro_rules! wrap_scheduled {
 
 wrap_scheduled! { ggml_backend_sched_graph_compute ggml_backend_sched_graph_compute_async }
 
-/// Wraps functions of ggml's backends that compute a graph, or what a graph was prepared as.
+/// Wraps functions of ggml's backends that compute a graph.
 macro_rules! wrap_direct {
     ($($name:ident)+) => {
         $(
@@ -146,7 +193,8 @@ macro_rules! wrap_direct {
                     Err(_) => panic!("a name without NUL"),
                 };
                 if is_active() {
-                    return leave_out();
+                    // SAFETY: a live graph, as ggml's function requires.
+                    return unsafe { leave_out(graph) };
                 }
                 // SAFETY: its type in ggml-backend.h.
                 let function: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int = unsafe { of_ggml(NAME) };
@@ -157,4 +205,20 @@ macro_rules! wrap_direct {
     };
 }
 
-wrap_direct! { ggml_backend_graph_compute ggml_backend_graph_compute_async ggml_backend_graph_plan_compute }
+wrap_direct! { ggml_backend_graph_compute ggml_backend_graph_compute_async }
+
+/// Wraps ggml's function.
+///
+/// # Safety
+/// The requirements of ggml's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_graph_plan_compute(backend: *mut c_void, plan: *mut c_void) -> c_int {
+    if is_active() {
+        return note_left_out();
+    }
+    // SAFETY: its type in ggml-backend.h.
+    let function: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int =
+        unsafe { of_ggml(c"ggml_backend_graph_plan_compute") };
+    // SAFETY: the caller's arguments, forwarded.
+    unsafe { function(backend, plan) }
+}

@@ -24,7 +24,9 @@ fn contents() -> MutexGuard<'static, Contents> {
 
 /// Adds the bytes of a stand-in, all of which read as 0.
 pub fn add(addresses: &Range<usize>) {
-    contents().stand_ins.insert(addresses.start, addresses.end);
+    let mut contents = contents();
+    contents.keep(addresses);
+    contents.stand_ins.insert(addresses.start, addresses.end);
 }
 
 /// Removes the bytes of a stand-in.

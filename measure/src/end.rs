@@ -1,16 +1,17 @@
 //! The end of a dry run, and what is written then: what the devices would hold, and why there is no more to be learnt.
 
-use std::ffi::{CStr, OsStr, c_char};
+use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, Builder};
 use std::time::Duration;
 
 use crate::compute::{begin_alike, graphs};
+use crate::files::next;
 use crate::wrapped::of_lastuse;
 use crate::{MEASURE, is_active};
 
@@ -25,15 +26,25 @@ pub enum End {
 
 /// The time between two looks at the threads of the program.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A program that does nothing for so many of them waits for a request; before it has planned a graph, for so many.
-const MOST_IDLE: u32 = 10;
-const MOST_IDLE_BEFORE: u32 = 100;
+/// A program that does nothing for so many of them waits for a request. It may go on by itself before it has planned a graph, and
+/// while a thread sleeps or waits for a process: then it is given more of them.
+const MOST_IDLE: u32 = 15;
+const MOST_IDLE_ELSE: u32 = 300;
+/// Ticks of processor time in an interval, a hundredth of a second each, with which a program that polls does nothing.
+const IDLE_TICKS: u64 = 1;
+/// In these calls a thread goes on by itself.
+const SLEEPS: [i64; 4] = [libc::SYS_nanosleep, libc::SYS_clock_nanosleep, libc::SYS_wait4, libc::SYS_waitid];
 
 /// How long to wait for lastuse, which the thread that ends may have called.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is to be said of buffers.
 static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The most bytes that buffers have had.
+static MOST_HELD: AtomicUsize = AtomicUsize::new(0);
+/// How often the program has allocated a buffer, or computed a graph.
+static ACTS: AtomicUsize = AtomicUsize::new(0);
 
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 static HAS_PLANNED: AtomicBool = AtomicBool::new(false);
@@ -59,20 +70,24 @@ pub fn end(how: End, what: &str) -> ! {
             thread::sleep(PATIENCE);
         }
     }
-    let (sender, accounting) = channel();
-    // This thread may hold a lock of lastuse.
-    let asked = Builder::new().spawn(move || sender.send(accounting_json()));
-    let accounting = accounting.recv_timeout(PATIENCE).ok().flatten().filter(|_| asked.is_ok());
-    if let Some(json) = accounting {
-        write(&file("json"), &json);
-    }
+    write_accounting();
     let kind = match how {
         End::Complete => "complete",
         End::Unknown => "unknown",
     };
     write_end(kind, what);
     // SAFETY: ends the process; the threads of the program must not go on.
-    unsafe { libc::_exit(0) }
+    unsafe { _exit(0) }
+}
+
+/// Writes what the devices hold.
+fn write_accounting() {
+    let (sender, accounting) = channel();
+    // This thread may hold a lock of lastuse.
+    let asked = Builder::new().spawn(move || sender.send(accounting_json()));
+    if let Some(json) = accounting.recv_timeout(PATIENCE).ok().flatten().filter(|_| asked.is_ok()) {
+        write(&file("json"), &json);
+    }
 }
 
 /// Returns what the devices hold, each when it held the most.
@@ -107,61 +122,128 @@ pub fn write_at_exit() {
     }
     // SAFETY: a function of this library, which stays.
     unsafe { libc::atexit(exits) };
+    // SAFETY: as above.
+    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
 }
 
-/// Notes that a buffer was allocated, and what is to be said of it.
-pub fn note_buffer(said: Option<String>) {
+/// Notes that a buffer was allocated, how many bytes all of them have now, and what is to be said of it.
+pub fn note_buffer(held: usize, said: Option<String>) {
     NOTES.lock().unwrap_or_else(PoisonError::into_inner).extend(said);
-    begin_alike();
+    if MOST_HELD.fetch_max(held, Ordering::Relaxed) < held {
+        begin_alike();
+    }
+    ACTS.fetch_add(1, Ordering::Relaxed);
     watch_threads();
 }
 
 /// Notes that a graph was planned.
 pub fn watch() {
     HAS_PLANNED.store(true, Ordering::Relaxed);
+    ACTS.fetch_add(1, Ordering::Relaxed);
     watch_threads();
 }
 
+/// Whether a thread of this process watches the others.
+static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+
 /// Ends the dry run once the program waits for something to do, as a server does.
 fn watch_threads() {
-    static WATCHED: Once = Once::new();
-    if is_active() {
-        WATCHED.call_once(|| _ = Builder::new().name("lastuse-measure".to_owned()).spawn(watch_on));
+    if is_active() && !IS_WATCHED.swap(true, Ordering::Relaxed) {
+        let _ = Builder::new().name("lastuse-measure".to_owned()).spawn(watch_on);
     }
+}
+
+/// Called in a process that the program has forked, which has one thread.
+extern "C" fn forked() {
+    IS_WATCHED.store(false, Ordering::Relaxed);
+    HAS_ENDED.store(false, Ordering::Relaxed);
 }
 
 fn watch_on() {
     // SAFETY: takes nothing.
     let own = unsafe { libc::gettid() };
-    let (mut last, mut idle) = (None, 0);
+    let mut last: Option<(Threads, usize)> = None;
+    let mut idle = 0;
     loop {
         thread::sleep(INTERVAL);
-        let now = time_if_asleep(own);
-        idle = if now.is_some() && now == last { idle + 1 } else { 0 };
+        let now = Threads::look(own).map(|threads| (threads, ACTS.load(Ordering::Relaxed)));
+        let is_idle = now.as_ref().zip(last.as_ref()).is_some_and(|((now, acts), (last, acts_before))| {
+            acts == acts_before && now.time.saturating_sub(last.time) <= IDLE_TICKS
+        });
+        idle = if is_idle { idle + 1 } else { 0 };
+        let goes_on = now.as_ref().is_none_or(|(threads, _)| threads.sleep) || !HAS_PLANNED.load(Ordering::Relaxed);
         last = now;
-        let most = if HAS_PLANNED.load(Ordering::Relaxed) { MOST_IDLE } else { MOST_IDLE_BEFORE };
-        if idle >= most {
+        if idle >= if goes_on { MOST_IDLE_ELSE } else { MOST_IDLE } {
             end(End::Complete, "it waits for something to do");
         }
     }
 }
 
-/// Returns the processor time of the threads of the program, if all of them sleep.
-fn time_if_asleep(own: i32) -> Option<u64> {
-    let mut time = 0;
-    for entry in fs::read_dir("/proc/self/task").ok()?.flatten() {
-        if entry.file_name().to_str()?.parse() == Ok(own) {
-            continue;
+/// The threads of the program.
+struct Threads {
+    /// Their processor time, in ticks.
+    time: u64,
+    /// Whether one of them sleeps, or waits for another process.
+    sleep: bool,
+}
+
+impl Threads {
+    /// Looks at all but one; `None` if one of them waits for a disk.
+    fn look(own: i32) -> Option<Self> {
+        let mut found = Self { time: 0, sleep: false };
+        for entry in fs::read_dir("/proc/self/task").ok()?.flatten() {
+            if entry.file_name().to_str()?.parse() == Ok(own) {
+                continue;
+            }
+            // One that has ended meanwhile is not there.
+            let text = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            // The name, which may have any characters, is in parentheses.
+            let Some((_, fields)) = text.rsplit_once(')') else { continue };
+            let fields: Vec<&str> = fields.split_whitespace().collect();
+            let [state, user, system] = [0, 11, 12].map(|at| fields.get(at).copied().unwrap_or_default());
+            if state == "D" {
+                return None;
+            }
+            found.time += user.parse::<u64>().ok()? + system.parse::<u64>().ok()?;
+            let call = fs::read_to_string(entry.path().join("syscall")).unwrap_or_default();
+            let call = call.split_whitespace().next().and_then(|number| number.parse().ok());
+            found.sleep |= call.is_some_and(|call| SLEEPS.contains(&call));
         }
-        let text = fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name, which may have any characters, is in parentheses.
-        let (_, fields) = text.rsplit_once(')')?;
-        let fields: Vec<&str> = fields.split_whitespace().collect();
-        let [state, user, system] = [0, 11, 12].map(|at| fields.get(at).copied().unwrap_or_default());
-        if state != "S" {
-            return None;
-        }
-        time += user.parse::<u64>().ok()? + system.parse::<u64>().ok()?;
+        Some(found)
     }
-    Some(time)
+}
+
+/// Ends the program as a function of the C library does, and writes what the devices hold before.
+macro_rules! wrap_ends {
+    ($($name:ident($($code:ident: $type:ty)?);)+) => {
+        $(
+            /// Wraps the C library's function.
+            ///
+            /// # Safety
+            /// The requirements of that function.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($code: $type)?) -> ! {
+                static NEXT: OnceLock<usize> = OnceLock::new();
+                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name without NUL"),
+                };
+                if is_active() && !HAS_ENDED.swap(true, Ordering::SeqCst) {
+                    write_accounting();
+                    write_end("exited", "the program has ended");
+                }
+                // SAFETY: its type in stdlib.h or unistd.h.
+                let next: unsafe extern "C" fn($($type)?) -> ! = unsafe { next(&NEXT, NAME) };
+                // SAFETY: the caller's arguments, forwarded.
+                unsafe { next($($code)?) }
+            }
+        )+
+    };
+}
+
+wrap_ends! {
+    _exit(code: c_int);
+    _Exit(code: c_int);
+    quick_exit(code: c_int);
+    abort();
 }

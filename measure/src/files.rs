@@ -15,6 +15,7 @@ use crate::ggml::platform::next_symbol;
 use crate::is_active;
 
 type Open = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut FILE;
+type Reopen = unsafe extern "C" fn(*const c_char, *const c_char, *mut FILE) -> *mut FILE;
 
 /// Returns the function of the C library with this name.
 ///
@@ -27,17 +28,71 @@ pub unsafe fn next<F: Copy>(known: &OnceLock<usize>, name: &CStr) -> F {
     unsafe { std::mem::transmute_copy(&address) }
 }
 
-/// Ends the dry run where a program begins to write a file of results, which are none.
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Read,
+    /// To be changed, or to be added to.
+    Change,
+    /// To be replaced.
+    Replace,
+}
+
+/// Folders of caches, which are no results: variables that name them, and names of folders.
+const CACHES: [&CStr; 3] = [c"XDG_CACHE_HOME", c"HF_HOME", c"LLAMA_CACHE"];
+const CACHE_NAMES: [&str; 2] = [".cache", "__pycache__"];
+
+/// Returns whether files in a folder are no results of a program.
+fn is_exempt(path: &Path) -> bool {
+    let is_in = |variable: &&CStr| {
+        // SAFETY: the name ends in NUL.
+        let folder = unsafe { libc::getenv(variable.as_ptr()) };
+        // SAFETY: not null: a string of the environment.
+        !folder.is_null() && path.starts_with(OsStr::from_bytes(unsafe { CStr::from_ptr(folder) }.to_bytes()))
+    };
+    [Path::new("/dev"), Path::new("/proc"), folder()].iter().any(|folder| path.starts_with(folder))
+        || path.iter().any(|name| CACHE_NAMES.iter().any(|cache| name == *cache))
+        || CACHES.iter().any(is_in)
+}
+
+/// Returns the path that is opened in place of another one. A file that a program would replace before it has computed anything
+/// stays as it is, and what is written goes nowhere; afterwards a file that it would write has results, and the dry run ends.
 ///
 /// # Safety
-/// `path` is a string that ends in NUL.
-unsafe fn check_written(path: *const c_char, is_replaced: bool) {
-    if is_active() && is_replaced && graphs() > 0 {
-        // SAFETY: a string that ends in NUL: see "# Safety".
-        let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
-        if ![Path::new("/dev"), Path::new("/proc"), folder()].iter().any(|folder| path.starts_with(folder)) {
-            end(End::Complete, &format!("it was about to write {}, without a result", path.display()));
-        }
+/// `path` is a string that ends in NUL, or null.
+unsafe fn opened(path: *const c_char, how: Use) -> *const c_char {
+    if !is_active() || how == Use::Read || path.is_null() {
+        return path;
+    }
+    // SAFETY: a string that ends in NUL: see "# Safety".
+    let name = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
+    if is_exempt(name) {
+        return path;
+    }
+    if graphs() > 0 {
+        end(End::Complete, &format!("it was about to write {}, without a result", name.display()));
+    }
+    if how == Use::Replace { c"/dev/null".as_ptr() } else { path }
+}
+
+fn use_of_flags(flags: c_int) -> Use {
+    match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => Use::Read,
+        _ if flags & libc::O_TRUNC != 0 => Use::Replace,
+        _ => Use::Change,
+    }
+}
+
+/// # Safety
+/// `mode` is a string that ends in NUL.
+unsafe fn use_of_mode(mode: *const c_char) -> Use {
+    // SAFETY: a string that ends in NUL: see "# Safety".
+    let mode = unsafe { CStr::from_ptr(mode) }.to_bytes();
+    match mode.first() {
+        Some(b'w') => Use::Replace,
+        Some(b'a') => Use::Change,
+        _ if mode.contains(&b'+') => Use::Change,
+        _ => Use::Read,
     }
 }
 
@@ -46,7 +101,8 @@ unsafe fn check_written(path: *const c_char, is_replaced: bool) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int {
     if is_active() && flags & libc::O_DIRECT != 0 {
-        // What is read past the cache of the system goes through memory of the program. Programs read such files in the ordinary way.
+        // What is read past the cache of the system goes through memory of the program. Programs then read such files in the
+        // ordinary way.
         // SAFETY: takes nothing.
         let error = unsafe { libc::__errno_location() };
         // SAFETY: the address of this thread's error number.
@@ -54,7 +110,7 @@ pub unsafe extern "C" fn openat(folder: c_int, path: *const c_char, flags: c_int
         return -1;
     }
     // SAFETY: the caller's path.
-    unsafe { check_written(path, flags & libc::O_TRUNC != 0) };
+    let path = unsafe { opened(path, use_of_flags(flags)) };
     // SAFETY: the caller's arguments, forwarded.
     let file = unsafe { libc::syscall(libc::SYS_openat, folder, path, flags, mode) };
     c_int::try_from(file).unwrap_or(-1)
@@ -87,31 +143,53 @@ opens! {
 
 /// Wraps functions that open a stream.
 macro_rules! wrap_streams {
-    ($($name:ident)+) => {
+    ($($name:ident($path:ident, $mode:ident $(, $stream:ident)?): $type:ty;)+) => {
         $(
             /// # Safety
             /// The requirements of that function.
             #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name(path: *const c_char, mode: *const c_char) -> *mut FILE {
+            pub unsafe extern "C" fn $name(
+                $path: *const c_char,
+                $mode: *const c_char,
+                $($stream: *mut FILE,)?
+            ) -> *mut FILE {
                 static NEXT: OnceLock<usize> = OnceLock::new();
                 const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                     Ok(name) => name,
                     Err(_) => panic!("a name without NUL"),
                 };
-                // SAFETY: a string that ends in NUL.
-                let is_replaced = unsafe { mode.read() } == b'w' as c_char;
+                // SAFETY: the caller's mode.
+                let how = unsafe { use_of_mode($mode) };
                 // SAFETY: the caller's path.
-                unsafe { check_written(path, is_replaced) };
+                let $path = unsafe { opened($path, how) };
                 // SAFETY: its type in stdio.h.
-                let next: Open = unsafe { next(&NEXT, NAME) };
+                let next: $type = unsafe { next(&NEXT, NAME) };
                 // SAFETY: the caller's arguments, forwarded.
-                unsafe { next(path, mode) }
+                unsafe { next($path, $mode $(, $stream)?) }
             }
         )+
     };
 }
 
-wrap_streams! { fopen fopen64 }
+wrap_streams! {
+    fopen(path, mode): Open;
+    fopen64(path, mode): Open;
+    freopen(path, mode, stream): Reopen;
+    freopen64(path, mode, stream): Reopen;
+}
+
+/// Wraps the C library's function: a file of results may be written under another name first.
+///
+/// # Safety
+/// The requirements of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
+    // SAFETY: the caller's path.
+    unsafe { opened(to, Use::Change) };
+    // SAFETY: the caller's arguments, forwarded.
+    let done = unsafe { libc::syscall(libc::SYS_renameat2, libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) };
+    c_int::try_from(done).unwrap_or(-1)
+}
 
 /// Wraps the C library's function: pages of a file are not read before they are used.
 ///
@@ -183,15 +261,26 @@ pub unsafe extern "C" fn posix_madvise(at: *mut c_void, length: size_t, advice: 
     unsafe { error.read() }
 }
 
-/// Wraps the C library's function: pages are not locked, which would read them.
-///
-/// # Safety
-/// The requirements of that function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mlock(at: *const c_void, length: size_t) -> c_int {
-    if is_active() {
-        return 0;
-    }
-    // SAFETY: the caller's arguments, forwarded.
-    c_int::try_from(unsafe { libc::syscall(libc::SYS_mlock, at, length) }).unwrap_or(-1)
+/// Defines functions that lock pages, which would read them: they lock none.
+macro_rules! locks {
+    ($($name:ident($($argument:ident: $type:ty),*) by $call:ident;)+) => {
+        $(
+            /// # Safety
+            /// The requirements of that function.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+                if is_active() {
+                    return 0;
+                }
+                // SAFETY: the caller's arguments, forwarded.
+                c_int::try_from(unsafe { libc::syscall(libc::$call, $($argument),*) }).unwrap_or(-1)
+            }
+        )+
+    };
+}
+
+locks! {
+    mlock(at: *const c_void, length: size_t) by SYS_mlock;
+    mlock2(at: *const c_void, length: size_t, flags: c_int) by SYS_mlock2;
+    mlockall(flags: c_int) by SYS_mlockall;
 }

@@ -1,5 +1,6 @@
 //! The functions that read files: weights are left out, as nothing computes with them.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -20,6 +21,11 @@ struct Model {
 
 static MODELS: Mutex<Vec<Model>> = Mutex::new(Vec::new());
 
+thread_local! {
+    /// Whether this thread opens a model.
+    static IS_OPENING: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Returns the device of a file, its number there and its size, if it is a regular one.
 fn facts(file: c_int) -> Option<([u64; 2], u64)> {
     // SAFETY: plain old data; all zero is a valid value.
@@ -33,7 +39,7 @@ fn facts(file: c_int) -> Option<([u64; 2], u64)> {
 /// Returns how many bytes a read at `position` leaves out: all of them, as far as the file has them, if it reads weights, or reads
 /// into a stand-in.
 fn left_out(file: c_int, position: off_t, to: *const c_void, size: usize) -> Option<usize> {
-    if !is_active() || size <= KEPT {
+    if !is_active() || size <= KEPT || IS_OPENING.get() {
         return None;
     }
     let position = u64::try_from(position).ok()?;
@@ -68,8 +74,11 @@ macro_rules! wrap_models {
                 };
                 // SAFETY: its type in gguf.h.
                 let function: unsafe extern "C" fn($type, GgufParams) -> *mut c_void = unsafe { of_ggml(NAME) };
+                // What ggml reads of a model itself, it needs.
+                let before = IS_OPENING.replace(true);
                 // SAFETY: the caller's arguments, forwarded.
                 let model = unsafe { function($source, params) };
+                IS_OPENING.set(before);
                 if is_active() && !model.is_null() {
                     // SAFETY: a file that the caller has open, or its name.
                     let file: Option<[u64; 2]> = unsafe { $open };
@@ -124,9 +133,12 @@ wrap_models! {
 unsafe fn skip(to: *mut c_void, size: size_t, count: size_t, stream: *mut FILE) -> Option<size_t> {
     let bytes = size.checked_mul(count).filter(|&bytes| is_active() && bytes > KEPT)?;
     // SAFETY: an open stream.
-    let position = unsafe { libc::ftello(stream) };
+    let file = unsafe { libc::fileno(stream) };
+    facts(file)?;
     // SAFETY: an open stream.
-    let skipped = left_out(unsafe { libc::fileno(stream) }, position, to, bytes)?;
+    let position = unsafe { libc::ftello(stream) };
+    // At the end of the file it is read, so that the stream notes that.
+    let skipped = left_out(file, position, to, bytes).filter(|&skipped| skipped == bytes)?;
     // SAFETY: an open stream of a regular file.
     unsafe { libc::fseeko(stream, off_t::try_from(skipped).ok()?, libc::SEEK_CUR) };
     Some(skipped / size)
@@ -135,47 +147,51 @@ unsafe fn skip(to: *mut c_void, size: size_t, count: size_t, stream: *mut FILE) 
 type Read = unsafe extern "C" fn(*mut c_void, size_t, size_t, *mut FILE) -> size_t;
 type CheckedRead = unsafe extern "C" fn(*mut c_void, size_t, size_t, size_t, *mut FILE) -> size_t;
 
-/// Wraps the C library's function.
-///
-/// # Safety
-/// The requirements of that function; so below.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fread(to: *mut c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t {
-    static NEXT: OnceLock<usize> = OnceLock::new();
-    // SAFETY: the caller's arguments.
-    unsafe { skip(to, size, count, stream) }.unwrap_or_else(|| {
-        // SAFETY: its type in stdio.h.
-        let next: Read = unsafe { next(&NEXT, c"fread") };
-        // SAFETY: the caller's arguments, forwarded.
-        unsafe { next(to, size, count, stream) }
-    })
+/// Wraps functions of the C library that read a stream.
+macro_rules! wrap_streams {
+    ($($name:ident($to:ident [$($room:ident)?] $size:ident, $count:ident, $stream:ident): $type:ty;)+) => {
+        $(
+            /// Wraps the C library's function.
+            ///
+            /// # Safety
+            /// The requirements of that function.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(
+                $to: *mut c_void,
+                $($room: size_t,)?
+                $size: size_t,
+                $count: size_t,
+                $stream: *mut FILE,
+            ) -> size_t {
+                static NEXT: OnceLock<usize> = OnceLock::new();
+                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name without NUL"),
+                };
+                // SAFETY: the caller's arguments.
+                unsafe { skip($to, $size, $count, $stream) }.unwrap_or_else(|| {
+                    // SAFETY: its type in the C library.
+                    let next: $type = unsafe { next(&NEXT, NAME) };
+                    // SAFETY: the caller's arguments, forwarded.
+                    unsafe { next($to, $($room,)? $size, $count, $stream) }
+                })
+            }
+        )+
+    };
+}
+
+wrap_streams! {
+    fread(to [] size, count, stream): Read;
+    fread_unlocked(to [] size, count, stream): Read;
+    __fread_chk(to [room] size, count, stream): CheckedRead;
+    __fread_unlocked_chk(to [room] size, count, stream): CheckedRead;
 }
 
 /// # Safety
-/// See [`fread`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __fread_chk(
-    to: *mut c_void,
-    room: size_t,
-    size: size_t,
-    count: size_t,
-    stream: *mut FILE,
-) -> size_t {
-    static NEXT: OnceLock<usize> = OnceLock::new();
-    // SAFETY: the caller's arguments.
-    unsafe { skip(to, size, count, stream) }.unwrap_or_else(|| {
-        // SAFETY: its type in the C library.
-        let next: CheckedRead = unsafe { next(&NEXT, c"__fread_chk") };
-        // SAFETY: the caller's arguments, forwarded.
-        unsafe { next(to, room, size, count, stream) }
-    })
-}
-
-/// # Safety
-/// See [`fread`].
+/// The requirements of that function of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn read(file: c_int, to: *mut c_void, size: size_t) -> ssize_t {
-    if is_active() && size > KEPT {
+    if is_active() && size > KEPT && facts(file).is_some() {
         // SAFETY: takes numbers.
         let position = unsafe { libc::lseek(file, 0, libc::SEEK_CUR) };
         if let Some(skipped) = left_out(file, position, to, size) {
@@ -189,7 +205,7 @@ pub unsafe extern "C" fn read(file: c_int, to: *mut c_void, size: size_t) -> ssi
 }
 
 /// # Safety
-/// See [`fread`].
+/// The requirements of that function of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __read_chk(file: c_int, to: *mut c_void, size: size_t, _room: size_t) -> ssize_t {
     // SAFETY: the caller's arguments, forwarded.
@@ -197,7 +213,7 @@ pub unsafe extern "C" fn __read_chk(file: c_int, to: *mut c_void, size: size_t, 
 }
 
 /// # Safety
-/// See [`fread`].
+/// The requirements of that function of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pread(file: c_int, to: *mut c_void, size: size_t, position: off_t) -> ssize_t {
     match left_out(file, position, to, size) {
@@ -208,9 +224,23 @@ pub unsafe extern "C" fn pread(file: c_int, to: *mut c_void, size: size_t, posit
 }
 
 /// # Safety
-/// See [`fread`].
+/// The requirements of that function of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pread64(file: c_int, to: *mut c_void, size: size_t, position: off_t) -> ssize_t {
+    // SAFETY: the caller's arguments, forwarded.
+    unsafe { pread(file, to, size, position) }
+}
+
+/// # Safety
+/// The requirements of that function of the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pread64_chk(
+    file: c_int,
+    to: *mut c_void,
+    size: size_t,
+    position: off_t,
+    _room: size_t,
+) -> ssize_t {
     // SAFETY: the caller's arguments, forwarded.
     unsafe { pread(file, to, size, position) }
 }

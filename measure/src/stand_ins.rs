@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::contents::{self, KEPT};
+use crate::contents;
 use crate::end::{End, end, note_buffer};
 use crate::search::find_wrapped;
 use crate::wrapped::{of_ggml, of_lastuse, of_object};
@@ -80,13 +80,12 @@ fn kind_of(device: Device) -> Option<u32> {
     (!device.is_null()).then(|| unsafe { kind(device) })
 }
 
-/// Allocates a buffer in place of `ggml_backend_buft_alloc_buffer`. Small ones of the host are real.
+/// Allocates a buffer in place of `ggml_backend_buft_alloc_buffer`. One without bytes is real.
 ///
 /// # Safety
 /// The requirements of that function.
 pub unsafe extern "C" fn allocate(buffer_type: BufferType, size: usize) -> Buffer {
-    let is_host = is_host(buffer_type);
-    if size == 0 || (is_host && size <= KEPT) {
+    if size == 0 {
         // SAFETY: its type in ggml-backend.h.
         let function: Allocate = unsafe { of_object(buffer_type, c"ggml_backend_buft_alloc_buffer") };
         // SAFETY: the caller's arguments, forwarded.
@@ -110,9 +109,14 @@ pub unsafe extern "C" fn allocate(buffer_type: BufferType, size: usize) -> Buffe
     if memory == libc::MAP_FAILED {
         end(End::Unknown, &format!("the system has no {size} bytes of address space for a buffer"));
     }
-    note_buffer(too_large(buffer_type, size));
+    // A page that is written takes no more than itself.
+    // SAFETY: the mapping above.
+    unsafe { libc::madvise(memory, size, libc::MADV_NOHUGEPAGE) };
     // SAFETY: memory of that size, which lives until the buffer is freed.
-    unsafe { stand_in(buffer_type, memory, size, true, Some(device).filter(|_| !is_host)) }
+    let buffer = unsafe { stand_in(buffer_type, memory, size, true, Some(device).filter(|_| !is_host(buffer_type))) };
+    let held = with_all(|all| all.values().filter(|it| it.is_own).map(|it| it.addresses.len()).sum());
+    note_buffer(held, too_large(buffer_type, size));
+    buffer
 }
 
 /// Returns a note if a type allocates less at once.

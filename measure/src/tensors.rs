@@ -54,11 +54,19 @@ unsafe fn copy(from: Tensor, to: Tensor) -> bool {
     // SAFETY: a live tensor.
     let size = unsafe { nbytes(from) };
     let (source, target) = (data(from), data(to));
-    if !is_stand_in(to) || size <= contents::KEPT {
+    let source_bytes = std::ptr::with_exposed_provenance::<u8>(source);
+    if !is_stand_in(to) {
         require(from, &(source..source + size));
+        // SAFETY: memory of the tensors, which is the host's where it is none of a stand-in.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u8>(target).copy_from(source_bytes, size) };
+        return true;
     }
-    // SAFETY: memory of the tensors, which is the host's.
-    unsafe { contents::write(target, std::ptr::with_exposed_provenance(source), size) };
+    if !is_kept(&(source..source + size)) {
+        contents::leave_out(&(target..target + size));
+        return true;
+    }
+    // SAFETY: memory of the tensors, as above.
+    unsafe { contents::write(target, source_bytes.cast(), size) };
     true
 }
 

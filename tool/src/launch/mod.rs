@@ -12,6 +12,8 @@ use std::process::{Command, Stdio};
 use child::{Child, survivors};
 use clap::ValueHint;
 use find::{find, not_started};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::settings::GuardUse;
@@ -177,6 +179,14 @@ impl Launcher {
             self.folder.disable_cleanup(true);
         }
         processes
+    }
+
+    /// Ends the processes of a run that outlive the program.
+    pub fn end_survivors(&self, events: &Path) {
+        for process in survivors(REPORT, events.as_os_str()) {
+            // It may have ended meanwhile.
+            let _ = kill(Pid::from_raw(process.cast_signed()), Signal::SIGKILL);
+        }
     }
 
     /// Preloads the guard, which watches memory between the operations of the program, dumps tensors, changes graphs before schedulers get

@@ -72,6 +72,8 @@ impl DryRun {
             }
         })?;
         let exit = run.child.wait().map_err(lost)?;
+        // What it has started, and what waits for it, has nothing to do any more.
+        launcher.end_survivors(&run.events);
         let events = Events::read(&run.events);
         let mut processes = Process::all_in(folder.path()).map_err(NotStarted::failed)?;
         if !exit.status.success() {
@@ -85,12 +87,15 @@ impl DryRun {
                 return Ok(Self { processes, events, peak_bytes: exit.peak_bytes });
             }
             let name = launcher.name();
-            let message = format!("{name} failed before it computed anything ({}){last}", exit.status);
+            let message = format!("{name} failed ({}){last}", exit.status);
             let code = exit.status.code().unwrap_or_else(|| 128 + exit.status.signal().unwrap_or_default());
             return Err(NotStarted { code: u8::try_from(code).unwrap_or(FAILED), message });
         }
         if processes.is_empty() {
-            return Err(NotStarted::failed(format!("{}: {}", launcher.name(), events.nothing_planned())));
+            // It may have been ended where nothing could be written.
+            let end = End::without_accounting(folder.path());
+            let why = end.map_or_else(|| events.nothing_planned(), |end| format!("it is not measured: {}", end.why));
+            return Err(NotStarted::failed(format!("{}: {why}", launcher.name())));
         }
         Ok(Self { processes, events, peak_bytes: exit.peak_bytes })
     }
@@ -141,6 +146,13 @@ impl Process {
 }
 
 impl End {
+    /// Returns that of a process that has not written what its devices would hold, if it was ended.
+    fn without_accounting(folder: &Path) -> Option<Self> {
+        let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let ends = files.filter(|file| file.extension().is_some_and(|ending| ending == "end"));
+        ends.map(|file| Self::read(&file)).find(|end| !end.is_complete)
+    }
+
     /// Reads how a process has ended; one that was killed has not written it.
     fn read(file: &Path) -> Self {
         let text = fs::read_to_string(file).unwrap_or_default();

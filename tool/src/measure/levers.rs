@@ -1,6 +1,6 @@
 //! Options that may lower what a program takes. Each is tried by another dry run, so that what it saves is measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lastuse::accounting::{AccountedTensor, MemoryClass};
 use lastuse::placement::Bytes;
@@ -123,8 +123,9 @@ impl Lever {
         let before = totals(before);
         let (all, rest): (Bytes, Bytes) = (before.values().sum(), after.values().sum());
         let saves = rest < all && all - rest >= all / LEAST_PART;
-        let saved = before.into_iter().map(|(device, before)| {
-            let after = after.get(&device).copied().unwrap_or(0);
+        let devices: BTreeSet<String> = before.keys().chain(after.keys()).cloned().collect();
+        let saved = devices.into_iter().map(|device| {
+            let [before, after] = [&before, &after].map(|totals| totals.get(&device).copied().unwrap_or(0));
             Saved { device, before, after }
         });
         saves.then(|| Tried { option: self.option.clone(), saved: saved.filter(|it| it.before != it.after).collect() })
