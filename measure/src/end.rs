@@ -4,7 +4,7 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, Builder};
@@ -45,6 +45,9 @@ static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static MOST_HELD: AtomicUsize = AtomicUsize::new(0);
 /// How often the program has allocated a buffer, or computed a graph.
 static ACTS: AtomicUsize = AtomicUsize::new(0);
+
+/// The process that this library is in. One that shares its memory, as after vfork, has another number, and changes nothing.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 static HAS_PLANNED: AtomicBool = AtomicBool::new(false);
@@ -120,6 +123,7 @@ pub fn write_at_exit() {
             write_end("exited", "the program has ended");
         }
     }
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
     // SAFETY: a function of this library, which stays.
     unsafe { libc::atexit(exits) };
     // SAFETY: as above.
@@ -155,6 +159,7 @@ fn watch_threads() {
 
 /// Called in a process that the program has forked, which has one thread.
 extern "C" fn forked() {
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
     IS_WATCHED.store(false, Ordering::Relaxed);
     HAS_ENDED.store(false, Ordering::Relaxed);
 }
@@ -228,7 +233,9 @@ macro_rules! wrap_ends {
                     Ok(name) => name,
                     Err(_) => panic!("a name without NUL"),
                 };
-                if is_active() && !HAS_ENDED.swap(true, Ordering::SeqCst) {
+                let has_buffers = MOST_HELD.load(Ordering::Relaxed) > 0;
+                let is_own = PROCESS.load(Ordering::Relaxed) == std::process::id();
+                if has_buffers && is_own && !HAS_ENDED.swap(true, Ordering::SeqCst) {
                     write_accounting();
                     write_end("exited", "the program has ended");
                 }

@@ -1,6 +1,7 @@
 // A program that does not use lastuse, and loads weights: from a file, if it is given one. Then it does what its first argument says.
 //
 //   writes FILE   computes a graph, and replaces a file by its results
+//   opens-first FILE  the same, but opens the file before
 //   waits         computes a graph, and waits for a signal
 //   goes-on       computes the same graph, again and again
 //   reads-small   reads back what it has written to a small tensor, and prints whether that is the same
@@ -97,19 +98,22 @@ int main(int count, char ** arguments) {
         ggml_backend_tensor_get(model.weights, read, 0, ggml_nbytes(model.weights));
         free(read);
     }
+    FILE *         out       = strcmp(what, "opens-first") == 0 ? fopen(file, "w") : NULL;
     ggml_gallocr_t allocator = ggml_gallocr_new(ggml_backend_get_default_buffer_type(model.backend));
     float          result    = compute(&model, allocator);
     printf("result=%g\n", (double) result);
     if (strcmp(what, "writes") == 0) {
-        FILE * out = fopen(file, "w");
-        fprintf(out, "%g\n", (double) result);
-        fclose(out);
+        out = fopen(file, "w");
     } else if (strcmp(what, "waits") == 0) {
         pause();
     } else if (strcmp(what, "goes-on") == 0) {
         for (;;) {
             compute(&model, allocator);
         }
+    }
+    if (out != NULL) {
+        fprintf(out, "%g\n", (double) result);
+        fclose(out);
     }
     ggml_gallocr_free(allocator);
     ggml_backend_buffer_free(model.buffer);

@@ -87,6 +87,7 @@ fn programs_are_ended_where_nothing_more_is_allocated() {
     let path = file.to_str().expect("UTF-8");
     for (arguments, why) in [
         (vec!["writes", path], "it was about to write "),
+        (vec!["opens-first", path], "the program has ended"),
         (vec!["waits"], "it waits for something to do"),
         (vec!["goes-on"], "graphs in a row needed no buffer that was not there"),
         (vec!["reads-small"], "the program has ended"),

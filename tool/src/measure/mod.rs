@@ -18,7 +18,7 @@ use crate::output::{Output, print_error, print_notice, print_tables};
 use crate::settings::{GuardUse, Settings};
 use crate::usage::Failure;
 
-/// Tell how many bytes a program would take on each device, without loading its model.
+/// Tell what a program would hold on each device, without loading it.
 ///
 /// Starts the unmodified program with these arguments for a dry run: it reads the header of its model, creates its contexts and
 /// reserves its graphs as ever, but its buffers take no memory, weights are not read, and nothing is computed. The graphs of each

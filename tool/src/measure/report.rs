@@ -45,11 +45,17 @@ struct Found<'a> {
     ggml_alloc: Option<Sums>,
     on_demand: Option<Sums>,
     largest: Bytes,
+    /// What all processes would hold there.
+    of_all: Bytes,
 }
 
 impl<'a> Found<'a> {
     fn all(process: &'a Process, dry_run: &DryRun) -> Vec<Self> {
         let (accounting, rows) = (&process.written.accounting, dry_run.events.rows());
+        let of_all = |name: &str| {
+            let devices = dry_run.accountings().flat_map(|accounting| &accounting.devices);
+            devices.filter(|device| device.name == name).map(|device| device.sums.total()).sum()
+        };
         let of_device = |device: &'a AccountedDevice| {
             let buffers = accounting.buffers.iter().filter(|buffer| buffer.device == device.name);
             let caches = buffers.clone().filter(|buffer| buffer.buffer_type == "CPU" && buffer.asked >= ON_DEMAND);
@@ -61,14 +67,15 @@ impl<'a> Found<'a> {
                 ggml_alloc: with_ggml_alloc(accounting, device, &rows),
                 on_demand,
                 largest: buffers.map(|buffer| buffer.asked).max().unwrap_or(0),
+                of_all: of_all(&device.name),
             }
         };
         accounting.devices.iter().map(of_device).collect()
     }
 
-    /// Returns the bytes by which the device has too few free ones, or what stays free.
+    /// Returns the bytes by which the device has too few free ones for all processes, or what stays free.
     fn fits(&self) -> Option<Result<Bytes, Bytes>> {
-        let (free, total) = (self.device.free?, self.device.sums.total());
+        let (free, total) = (self.device.free?, self.of_all);
         Some(free.checked_sub(total).ok_or(total.saturating_sub(free)))
     }
 
