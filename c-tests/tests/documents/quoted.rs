@@ -23,7 +23,7 @@ fn quoted(page: &Page) -> Vec<Quoted<'_>> {
     blocks.map(block).collect()
 }
 
-/// Replaces what differs from run to run: times, and the resident memory of processes.
+/// Replaces what differs from run to run: times, the resident memory of processes, and what is free.
 fn without_times(text: &str) -> String {
     let mut is_in_table = false;
     let mut lines = Vec::new();
@@ -36,6 +36,7 @@ fn without_times(text: &str) -> String {
         lines.push(match words.as_slice() {
             [.., "us"] => line.to_owned(),
             ["time,", ..] | ["peak", "resident", ..] => words[..2].join(" "),
+            [before @ .., _, _, "stay", "free"] => before.join(" ") + " * stay free",
             [before @ .., _] if is_in_table => before.join(" ") + " *",
             _ => without_seconds(line, &words),
         });

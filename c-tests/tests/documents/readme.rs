@@ -61,4 +61,13 @@ fn output_is_that_of_the_page() {
         count += 1;
     }
     assert_eq!(count, 3, "{lines:?}");
+    // A dry run of the same command tells the same bytes.
+    let measured: Vec<String> = page("docs/measure.md").text.lines().map(words_alone).collect();
+    for line in lines.iter().map(|line| words_alone(line)).filter(|line| !line.contains("resident")) {
+        assert!(measured.iter().any(|other| other.contains(&line)), "docs/measure.md has no {line:?}");
+    }
+}
+
+fn words_alone(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
