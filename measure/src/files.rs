@@ -47,8 +47,13 @@ fn is_exempt(path: &Path) -> bool {
     let is_in = |variable: &&CStr| {
         // SAFETY: the name ends in NUL.
         let folder = unsafe { libc::getenv(variable.as_ptr()) };
+        if folder.is_null() {
+            return false;
+        }
         // SAFETY: not null: a string of the environment.
-        !folder.is_null() && path.starts_with(OsStr::from_bytes(unsafe { CStr::from_ptr(folder) }.to_bytes()))
+        let folder = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(folder) }.to_bytes()));
+        // An empty one is as if it was not set.
+        folder.is_absolute() && path.starts_with(folder)
     };
     [Path::new("/dev"), Path::new("/proc"), folder()].iter().any(|folder| path.starts_with(folder))
         || path.iter().any(|name| CACHE_NAMES.iter().any(|cache| name == *cache))

@@ -15,7 +15,7 @@ use crate::formats::{is_gzip, read_accounting};
 use crate::input::graphs_in;
 use crate::launch::is_program;
 use crate::measure::MEASUREMENT;
-use crate::output::{print, print_tables};
+use crate::output::{print, print_notice, print_tables};
 use crate::report::{Compared, Comparison, Holder, SizeUnit, comparison_text};
 use crate::usage::Failure;
 
@@ -154,6 +154,11 @@ impl Data {
                 let processes = json["processes"].as_array().into_iter().flatten();
                 let devices = processes.flat_map(|process| process["devices"].as_array().into_iter().flatten());
                 let devices: Vec<&Value> = devices.collect();
+                let all = json["processes"].as_array().into_iter().flatten();
+                for process in all.filter(|process| process["complete"] == false) {
+                    let why = process["end"].as_str().unwrap_or_default();
+                    print_notice(&format!("{} was not measured to its end: {why}", file.display()));
+                }
                 devices_of_report(&json!({ "devices": devices, "accounting": json["accounting"] }))?
             }
             Value::Object(keys) if keys.contains_key("format") => {

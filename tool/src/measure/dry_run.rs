@@ -1,7 +1,7 @@
 //! A dry run of a program: it loads its model, makes its contexts and reserves its graphs without memory for them.
 
 use std::fs;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -119,11 +119,8 @@ fn prepare(command: &mut Command, request: &Request<'_>, folder: &Path) {
         command.env("LASTUSE_CAPTURE", captures);
         keep_order(command);
     }
-    // What is printed has no meaning, and a terminal would be waited for.
-    command.stdout(Stdio::null());
-    if io::stdin().is_terminal() {
-        command.stdin(Stdio::null());
-    }
+    // What is printed has no meaning. There may be several dry runs, and the input can be read once.
+    command.stdout(Stdio::null()).stdin(Stdio::null());
 }
 
 impl Process {

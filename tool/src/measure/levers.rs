@@ -11,7 +11,7 @@ use super::dry_run::{DryRun, Request};
 use crate::launch::Launcher;
 use crate::report::SizeUnit;
 
-/// What saves less than this part of all bytes is not told.
+/// What saves less than this part of the bytes of each device is not told.
 const LEAST_PART: Bytes = 200;
 
 /// An option to be tried.
@@ -102,11 +102,11 @@ impl Lever {
         };
         if most >= 2 << 20 {
             let half = (most >> 21).max(1);
-            all.push(setting(format!("lastuse --budget {half}MiB"), "LASTUSE_BUDGET", format!("{half}MiB")));
+            all.push(setting(format!("lastuse run --budget {half}MiB"), "LASTUSE_BUDGET", format!("{half}MiB")));
         }
-        all.push(setting("lastuse --reorder".to_owned(), "LASTUSE_REORDER", "on".to_owned()));
+        all.push(setting("lastuse run --reorder".to_owned(), "LASTUSE_REORDER", "on".to_owned()));
         if dry_run.events.rows().len() > 1 {
-            all.push(setting("lastuse --arena".to_owned(), "LASTUSE_ARENA", "shared".to_owned()));
+            all.push(setting("lastuse run --arena".to_owned(), "LASTUSE_ARENA", "shared".to_owned()));
         }
         all
     }
@@ -121,8 +121,10 @@ impl Lever {
         let changed = Request { settings: &settings, more: &self.more, ..*request };
         let after = totals(&DryRun::new(launcher, &changed).ok().filter(|after| after.unknown().is_none())?);
         let before = totals(before);
-        let (all, rest): (Bytes, Bytes) = (before.values().sum(), after.values().sum());
-        let saves = rest < all && all - rest >= all / LEAST_PART;
+        let saves = before.iter().any(|(device, &all)| {
+            let saved = all.saturating_sub(after.get(device).copied().unwrap_or(0));
+            saved > 0 && saved >= all / LEAST_PART
+        });
         let devices: BTreeSet<String> = before.keys().chain(after.keys()).cloned().collect();
         let saved = devices.into_iter().map(|device| {
             let [before, after] = [&before, &after].map(|totals| totals.get(&device).copied().unwrap_or(0));

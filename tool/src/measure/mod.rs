@@ -31,7 +31,7 @@ use crate::usage::Failure;
 ///
 /// --why tells what the bytes are for, and which options lower them: each is tried by another dry run.
 ///
-/// What the program prints is not shown. Its input is empty, unless it is redirected.
+/// What the program prints is not shown, and its input is empty.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse measure ./llama-server -m model.gguf -c 32768 -ngl 20

@@ -35,6 +35,8 @@ impl FromStr for DeviceArgument {
         let Some((name, budget)) = first.split_once('=').filter(|(name, _)| !name.is_empty()) else {
             return Err(format!("{text:?} has no budget: give NAME=BYTES, such as gpu=2GiB"));
         };
+        // ggml names it in capitals.
+        let name = if name.eq_ignore_ascii_case(HOST) { HOST } else { name };
         let mut device = Device { budget: Some(size_option(budget)?), ..Device::new(name) };
         if name != HOST {
             device.alignment = GPU_ALIGNMENT;

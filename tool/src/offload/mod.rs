@@ -81,8 +81,8 @@ const USAGE: &str = "lastuse offload [OPTIONS] --device <NAME=BYTES> -- <PROGRAM
       -o model.gpuidx
   lastuse offload graphs --device CUDA0=8G --json      JSON, for programs
 
-Exit codes: 0 placed, and each device is within its budget; 1 there is no such offload, a file cannot be read, or --check has found \
-other bytes; 2 wrong usage; 125 to 127 and others as of \"lastuse measure\".")]
+Exit codes: 0 placed, and each device is within its budget; 1 there is no such offload, a file cannot be read, or a dry run with the \
+arguments has found other bytes; 2 wrong usage; 125 to 127 and others as of \"lastuse measure\".")]
 pub struct Arguments {
     /// The graphs (*.jsonl, *.jsonl.gz), or folders of them; "-" is the standard input.
     #[arg(required_unless_present = "program", conflicts_with = "program")]
@@ -107,8 +107,10 @@ pub struct Arguments {
     #[arg(long, value_name = "KIND", conflicts_with_all = ["layers", "files"])]
     kind: Option<Kind>,
 
-    /// Of a program: verify the plan by another dry run with the printed arguments. Each device must hold exactly what is
-    /// planned.
+    /// Of a program: print what another dry run with the printed arguments finds
+    ///
+    /// Each device must hold exactly what is planned. If not, or if the program fails with these arguments, that is an error,
+    /// also without this option.
     #[arg(long, conflicts_with = "files")]
     check: bool,
 

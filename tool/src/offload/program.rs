@@ -8,7 +8,9 @@ use lastuse::accounting::{AccountedTensor, MemoryClass};
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::offload::captured::CapturedItems;
 use lastuse::offload::device::Device;
+use lastuse::offload::planner::NotPlaced;
 use lastuse::placement::Bytes;
+use serde_json::json;
 
 use super::check::{Checked, dry_run, known, used_devices};
 use super::device::{self, HOST};
@@ -35,6 +37,8 @@ struct Captured {
     snapshots: Vec<Snapshot>,
     /// Names and bytes of weights that no graph reads.
     unread: Vec<(String, Bytes)>,
+    /// The devices that the program uses, in its order.
+    used: Vec<String>,
 }
 
 impl From<NotStarted> for Failure {
@@ -50,9 +54,9 @@ pub fn run(arguments: &Arguments, mut devices: Vec<Device>) -> Result<ExitCode, 
     launcher.measure()?;
     let progress = Progress::start(Path::new(&arguments.program[0]));
     progress.set("a dry run");
-    let Captured { snapshots, unread } = Captured::of(&mut launcher, &devices)?;
+    let Captured { snapshots, unread, used } = Captured::of(&mut launcher, &devices)?;
     device::complete(&mut devices, &arguments.devices, &snapshots);
-    let mut found = items(&snapshots)?;
+    let mut found = items(&snapshots).map_err(|why| format!("{why} (llama.cpp: give -c, or -fit off)"))?;
     found.add_unread(&launcher.name(), unread).map_err(|why| why.to_string())?;
     progress.set("placing");
     let started = Instant::now();
@@ -60,51 +64,94 @@ pub fn run(arguments: &Arguments, mut devices: Vec<Device>) -> Result<ExitCode, 
     let planner = arguments.planner(&snapshots, &devices);
     let planner = Planner { op_offload: planner.op_offload && !is_kept_on_host, ..planner };
     let chosen = arguments.kind.unwrap_or(Kind::Layers);
-    let mut all: Vec<Planned> = Vec::new();
-    for kind in Kind::ALL {
-        match planner.of_kind(&found, kind, &all) {
-            Some(Ok(planned)) => all.push(planned),
-            Some(Err(why)) if kind == chosen => {
-                drop(progress);
-                return not_placed(why, arguments.json);
-            }
-            Some(Err(_)) => {}
-            None if kind == chosen => return Err(lacks(kind, &found).into()),
-            None => {}
+    let mut attempt = |planner: &Planner<'_>| Attempt::new(planner, &found, chosen, &used, &mut launcher);
+    let mut done = attempt(&planner)?;
+    if planner.op_offload && done.as_ref().is_ok_and(|done| !done.wrong.is_empty()) {
+        // A device may refuse what it would be given of layers on the host.
+        let again = attempt(&Planner { op_offload: false, ..planner })?;
+        if again.as_ref().is_ok_and(|again| again.wrong.is_empty()) {
+            done = again;
         }
     }
     let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
-    progress.set("a dry run with the arguments");
-    keep_possible(&mut all, chosen, &mut launcher)?;
-    let row =
-        |planned: &Planned| planner.per_token(planned).map(|per_token| Row { planned: planned.clone(), per_token });
-    let rows = all.iter().map(row).collect::<Result<Vec<Row>, String>>()?;
+    let Attempt { rows, checked, wrong } = match done {
+        Ok(done) => done,
+        Err(why) => {
+            drop(progress);
+            return not_placed(why, arguments.json);
+        }
+    };
     let Planned { found, plan, arguments: for_llama_cpp, .. } =
         &rows.iter().find(|row| row.planned.kind == chosen).expect("it was planned").planned;
-    let checked = arguments.check.then(|| dry_run(&mut launcher, for_llama_cpp)).transpose()?;
-    let checked = checked.map(|dry_run| Checked::new(dry_run.accountings(), &devices, &plan.usage));
     drop(progress);
     arguments.tell_what_is_unreserved();
-    let differences = checked.as_ref().map(|checked| checked.differences.as_slice()).unwrap_or_default();
     if arguments.json {
         let mut json = offload_json(&devices, &found.items, plan, for_llama_cpp);
         json["kinds"] = kinds_json(&devices, &rows, chosen);
-        if let Some(checked) = &checked {
-            json["checked"] = checked.json();
-        }
+        json["checked"] = checked.as_ref().map_or_else(|why| json!({ "failed": why }), Checked::json);
         print(format!("{json:#}\n").as_bytes())?;
     } else {
         let mut text = kinds_text(&devices, &rows, chosen);
         text += &formatted(&devices, &found.items, plan, milliseconds, for_llama_cpp);
-        if let Some(checked) = checked.as_ref().filter(|checked| checked.differences.is_empty()) {
+        if let Some(checked) = checked.as_ref().ok().filter(|_| arguments.check && wrong.is_empty()) {
             text += &checked.text();
         }
         print_tables(&text)?;
     }
-    for difference in differences {
-        print_error(&difference.to_string());
+    wrong.iter().for_each(|why| print_error(why));
+    Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The plans of a program, and what a dry run with the arguments of one finds.
+struct Attempt {
+    rows: Vec<Row>,
+    checked: Result<Checked, String>,
+    /// What is not as planned, or why the program fails.
+    wrong: Vec<String>,
+}
+
+impl Attempt {
+    /// Plans each kind, for a program that uses these devices, and verifies the chosen one; or returns why that cannot be placed.
+    fn new(
+        planner: &Planner<'_>,
+        found: &CapturedItems,
+        chosen: Kind,
+        used: &[String],
+        launcher: &mut Launcher,
+    ) -> Result<Result<Self, NotPlaced>, Failure> {
+        let mut all: Vec<Planned> = Vec::new();
+        for kind in Kind::ALL {
+            match planner.of_kind(found, kind, &all) {
+                Some(Ok(mut planned)) => {
+                    planned.arguments.splice(..0, selected(planner.devices, used));
+                    all.push(planned);
+                }
+                Some(Err(why)) if kind == chosen => return Ok(Err(why)),
+                Some(Err(_)) => {}
+                None if kind == chosen => return Err(lacks(kind, found).into()),
+                None => {}
+            }
+        }
+        keep_possible(&mut all, chosen, launcher)?;
+        let row = |planned: Planned| planner.per_token(&planned).map(|per_token| Row { planned, per_token });
+        let rows = all.into_iter().map(row).collect::<Result<Vec<Row>, String>>()?;
+        let planned = &rows.iter().find(|row| row.planned.kind == chosen).expect("it was planned").planned;
+        // What the program does with the arguments is known only then: a device may refuse an operation.
+        let checked = dry_run(launcher, &planned.arguments)
+            .map(|dry_run| Checked::new(dry_run.accountings(), planner.devices, &planned.plan.usage))
+            .map_err(|why| format!("with these arguments {}", why.message));
+        let wrong = match &checked {
+            Ok(checked) => checked.differences.iter().map(ToString::to_string).collect(),
+            Err(why) => vec![why.clone()],
+        };
+        Ok(Ok(Self { rows, checked, wrong }))
     }
-    Ok(if differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns llama.cpp's argument for the devices of a plan, if the program uses others, or in another order.
+fn selected(devices: &[Device], used: &[String]) -> Vec<String> {
+    let planned: Vec<&str> = devices.iter().map(|device| &*device.name).filter(|name| *name != HOST).collect();
+    if planned == used { Vec::new() } else { vec!["-dev".to_owned(), planned.join(",")] }
 }
 
 /// Leaves out kinds whose options the program does not have.
@@ -142,7 +189,7 @@ impl Captured {
         if lacking(&found).is_none() {
             return Ok(captured);
         }
-        let Ok((captured, found)) = Self::with(launcher, &ALL_LAYERS.map(str::to_owned)) else { return Ok(captured) };
+        let (captured, found) = Self::with(launcher, &ALL_LAYERS.map(str::to_owned))?;
         match lacking(&found) {
             Some(name) => {
                 let used: Vec<String> = used_devices(found.accountings()).into_iter().collect();
@@ -168,6 +215,7 @@ impl Captured {
             tensor.class == MemoryClass::Weights && tensor.view_of.is_none() && !tensor.name.is_empty()
         };
         let unread = all.filter(is_weight).map(|tensor| (tensor.name.clone(), tensor.bytes)).collect();
-        Ok((Self { snapshots, unread }, dry_run))
+        let used = used_devices(dry_run.accountings()).into_iter().collect();
+        Ok((Self { snapshots, unread, used }, dry_run))
     }
 }
