@@ -124,7 +124,7 @@ static sd_image_t random_image(struct size size, uint64_t seed) {
     return image;
 }
 
-// An image of few colors says little about the computation.
+// An image of few colors says little about the computation, which a dry run leaves out.
 static bool is_varied(const sd_image_t * image) {
     const size_t bytes = (size_t) image->width * image->height * image->channel;
     bool   seen[256] = { false };
@@ -132,6 +132,9 @@ static bool is_varied(const sd_image_t * image) {
     for (size_t i = 0; i < bytes; i++) {
         values += !seen[image->data[i]];
         seen[image->data[i]] = true;
+    }
+    if (getenv("LASTUSE_MEASURE") != NULL) {
+        return true;
     }
     if (values < 64) {
         fprintf(stderr, PROGRAM ": an image has %d values only, so there is nothing to compare\n", values);
