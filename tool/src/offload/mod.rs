@@ -42,7 +42,7 @@ use lastuse::offload::rules::{SchedulerOptions, unscheduled};
 use lastuse_neurons::gguf::read_model;
 use neurons::DividedFfns;
 use planning::Planner;
-use report::{formatted, infeasible, offload_json};
+use report::{OF_GRAPHS, formatted, infeasible, offload_json};
 
 use crate::input::{Input, expanded};
 use crate::launch::Preload;
@@ -225,7 +225,7 @@ fn of_graphs(arguments: &Arguments, mut devices: Vec<Device>) -> Result<ExitCode
         format!("{json:#}\n")
     } else {
         let neurons = neurons.map(|neurons| neurons.text()).unwrap_or_default();
-        formatted(&devices, &found.items, &placed, milliseconds, &for_llama_cpp) + &neurons
+        formatted(&devices, &found.items, &placed, milliseconds, (&for_llama_cpp, OF_GRAPHS)) + &neurons
     };
     print(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

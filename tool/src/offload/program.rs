@@ -16,7 +16,7 @@ use super::check::{Checked, dry_run, known, used_devices};
 use super::device::{self, HOST};
 use super::kinds::{Kind, Planned};
 use super::planning::Planner;
-use super::report::{formatted, offload_json};
+use super::report::{OF_PROGRAM, formatted, offload_json};
 use super::table::{Row, kinds_json, kinds_text};
 use super::{Arguments, items, not_placed, read_all};
 use crate::input::graphs_in;
@@ -92,7 +92,7 @@ pub fn run(arguments: &Arguments, mut devices: Vec<Device>) -> Result<ExitCode, 
         print(format!("{json:#}\n").as_bytes())?;
     } else {
         let mut text = kinds_text(&devices, &rows, chosen);
-        text += &formatted(&devices, &found.items, plan, milliseconds, for_llama_cpp);
+        text += &formatted(&devices, &found.items, plan, milliseconds, (for_llama_cpp, OF_PROGRAM));
         if let Some(checked) = checked.as_ref().ok().filter(|_| arguments.check && wrong.is_empty()) {
             text += &checked.text();
         }

@@ -10,13 +10,21 @@ use serde_json::{Value, json};
 use crate::output::counted;
 use crate::report::offload_text;
 
-/// Formats a plan: what each device holds, and the arguments for llama.cpp.
+/// What arguments hold for, of graphs that were captured.
+pub const OF_GRAPHS: &str = "for the program that was captured, with lastuse and its default rules, and with -c, -b, -ub, -np, -fa and cache types as \
+                             captured";
+
+/// What they hold for, of a program.
+pub const OF_PROGRAM: &str = "behind the program's own arguments, in place of its -ngl, -ts, -nkvo, -ot, --n-cpu-moe and --n-cpu-ffn, and with lastuse \
+                              and its default rules";
+
+/// Formats a plan: what each device holds, and the arguments for llama.cpp, which hold for this.
 pub fn formatted(
     devices: &[Device],
     items: &[Item],
     placed: &OffloadPlan,
     milliseconds: f64,
-    arguments: &[String],
+    (arguments, hold_for): (&[String], &str),
 ) -> String {
     let gain: f64 = items.iter().map(|item| item.benefit).sum();
     let part = if gain > 0.0 { 100.0 * placed.benefit / gain } else { 0.0 };
@@ -28,8 +36,7 @@ pub fn formatted(
     );
     if !arguments.is_empty() {
         let _ = writeln!(text, "llama.cpp: {}", quoted(arguments));
-        text += "(for the program that was captured, with lastuse and its default rules, and with -c, -b, -ub, -np, -fa and cache types as \
-                 captured; compute buffers are larger with ggml-alloc)\n";
+        let _ = writeln!(text, "({hold_for}; compute buffers are larger with ggml-alloc)");
     }
     text
 }
