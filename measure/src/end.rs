@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::compute::{begin_alike, graphs};
 use crate::files::next;
+use crate::results::remove_created;
 use crate::wrapped::of_lastuse;
 use crate::{MEASURE, is_active};
 
@@ -105,6 +106,7 @@ fn accounting_json() -> Option<String> {
 
 /// Writes how the dry run has ended, the number of graphs, why, and the notes, a line each.
 fn write_end(kind: &str, why: &str) {
+    remove_created();
     let notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner).join("\n");
     let why = why.replace('\n', " ");
     write(&file("end"), &format!("{kind}\n{}\n{why}\n{notes}\n", graphs()));

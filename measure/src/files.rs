@@ -2,17 +2,14 @@
 //!
 //! They are wrapped without a look at what is loaded, since the dynamic linker and allocators of memory call them too.
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use libc::{FILE, off_t, size_t};
 
-use crate::compute::graphs;
-use crate::end::{End, end, folder};
 use crate::ggml::platform::next_symbol;
 use crate::is_active;
+use crate::results::{Use, opened};
 
 type Open = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut FILE;
 type Reopen = unsafe extern "C" fn(*const c_char, *const c_char, *mut FILE) -> *mut FILE;
@@ -26,58 +23,6 @@ pub unsafe fn next<F: Copy>(known: &OnceLock<usize>, name: &CStr) -> F {
     let address = *known.get_or_init(|| next_symbol(name).expose_provenance());
     // SAFETY: the C library has it, and `F` is its type.
     unsafe { std::mem::transmute_copy(&address) }
-}
-
-/// How a file is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
-    Read,
-    /// To be changed, or to be added to.
-    Change,
-    /// To be replaced.
-    Replace,
-}
-
-/// Folders of caches, which are no results: variables that name them, and names of folders.
-const CACHES: [&CStr; 3] = [c"XDG_CACHE_HOME", c"HF_HOME", c"LLAMA_CACHE"];
-const CACHE_NAMES: [&str; 2] = [".cache", "__pycache__"];
-
-/// Returns whether files in a folder are no results of a program.
-fn is_exempt(path: &Path) -> bool {
-    let is_in = |variable: &&CStr| {
-        // SAFETY: the name ends in NUL.
-        let folder = unsafe { libc::getenv(variable.as_ptr()) };
-        if folder.is_null() {
-            return false;
-        }
-        // SAFETY: not null: a string of the environment.
-        let folder = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(folder) }.to_bytes()));
-        // An empty one is as if it was not set.
-        folder.is_absolute() && path.starts_with(folder)
-    };
-    [Path::new("/dev"), Path::new("/proc"), folder()].iter().any(|folder| path.starts_with(folder))
-        || path.iter().any(|name| CACHE_NAMES.iter().any(|cache| name == *cache))
-        || CACHES.iter().any(is_in)
-}
-
-/// Returns the path that is opened in place of another one. A file that a program would replace before it has computed anything
-/// stays as it is, and what is written goes nowhere; afterwards a file that it would write has results, and the dry run ends.
-///
-/// # Safety
-/// `path` is a string that ends in NUL, or null.
-unsafe fn opened(path: *const c_char, how: Use) -> *const c_char {
-    if !is_active() || how == Use::Read || path.is_null() {
-        return path;
-    }
-    // SAFETY: a string that ends in NUL: see "# Safety".
-    let name = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
-    if is_exempt(name) {
-        return path;
-    }
-    if graphs() > 0 {
-        end(End::Complete, &format!("it was about to write {}, without a result", name.display()));
-    }
-    if how == Use::Replace { c"/dev/null".as_ptr() } else { path }
 }
 
 fn use_of_flags(flags: c_int) -> Use {
@@ -195,6 +140,32 @@ pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int
     let done = unsafe { libc::syscall(libc::SYS_renameat2, libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) };
     c_int::try_from(done).unwrap_or(-1)
 }
+
+/// Defines functions that remove a file by its path.
+macro_rules! removes {
+    ($($name:ident)+) => {
+        $(
+            /// # Safety
+            /// The requirements of that function.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(path: *const c_char) -> c_int {
+                static NEXT: OnceLock<usize> = OnceLock::new();
+                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name without NUL"),
+                };
+                // SAFETY: the caller's path.
+                let path = unsafe { opened(path, Use::Read) };
+                // SAFETY: its type in stdio.h or unistd.h.
+                let next: unsafe extern "C" fn(*const c_char) -> c_int = unsafe { next(&NEXT, NAME) };
+                // SAFETY: the caller's path, or that of the file in its place.
+                unsafe { next(path) }
+            }
+        )+
+    };
+}
+
+removes! { unlink remove }
 
 /// Wraps the C library's function: pages of a file are not read before they are used.
 ///

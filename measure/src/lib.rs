@@ -8,7 +8,8 @@
 //!  answers     what ggml's functions say of them
 //!  tensors     reads and writes of tensors
 //!  reads       weights are not read
-//!  files       nor ahead, and no results are written
+//!  results     no file of results is written
+//!  files       the functions that open, map and remove files
 //!  compute     graphs are allocated, and not computed
 //!  end         when there is nothing more to be learnt, and what is then written
 //! ```
@@ -36,6 +37,7 @@ mod stand_ins;
 mod answers;
 mod tensors;
 mod reads;
+mod results;
 mod files;
 mod compute;
 mod end;
