@@ -34,8 +34,8 @@ fn written() -> MutexGuard<'static, Written> {
     WRITTEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Folders of caches, which are no results: variables that name them, and names of folders.
-const CACHES: [&CStr; 3] = [c"XDG_CACHE_HOME", c"HF_HOME", c"LLAMA_CACHE"];
+/// Folders of caches and captures, which are no results: variables that name them, and names of folders.
+const CACHES: [&CStr; 4] = [c"XDG_CACHE_HOME", c"HF_HOME", c"LLAMA_CACHE", c"LASTUSE_CAPTURE"];
 const CACHE_NAMES: [&str; 2] = [".cache", "__pycache__"];
 
 /// Returns whether files in a folder are no results of a program.
@@ -51,7 +51,9 @@ fn is_exempt(path: &Path) -> bool {
         // An empty one is as if it was not set.
         folder.is_absolute() && path.starts_with(folder)
     };
-    [Path::new("/dev"), Path::new("/proc"), folder()].iter().any(|folder| path.starts_with(folder))
+    // What lastuse itself writes for the tool is beside the folder of the dry run.
+    let own = folder().parent().unwrap_or(folder());
+    [Path::new("/dev"), Path::new("/proc"), own].iter().any(|folder| path.starts_with(folder))
         || path.iter().any(|name| CACHE_NAMES.iter().any(|cache| name == *cache))
         || CACHES.iter().any(is_in)
 }

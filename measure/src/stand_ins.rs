@@ -150,7 +150,7 @@ unsafe fn stand_in(
     device: Option<Device>,
 ) -> Buffer {
     // SAFETY: its type in ggml-backend.h.
-    let from_memory: Allocate = unsafe { of_ggml(c"ggml_backend_cpu_buffer_from_ptr") };
+    let from_memory: Allocate = unsafe { of_object(buffer_type, c"ggml_backend_cpu_buffer_from_ptr") };
     // SAFETY: memory of that size: see "# Safety".
     let buffer = unsafe { from_memory(memory, size) };
     if buffer.is_null() {
