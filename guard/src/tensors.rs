@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use crate::functions::is_enabled;
 use crate::turns::wait_for_turn;
-use crate::wrapped::{of_ggml, of_lastuse_if_there};
+use crate::wrapped::{c_name, of_ggml, of_lastuse_if_there};
 
 type Tensor = *mut c_void;
 type Tensors = *const Tensor;
@@ -46,10 +46,7 @@ macro_rules! wrap {
             /// The requirements of ggml's function.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $type),+) {
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without NUL"),
-                };
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 let (read, written): (&[Tensors], &[Tensors]) = (&[$($read),*], &[$($written),*]);
                 if !written.is_empty() {
                     wait_for_turn();

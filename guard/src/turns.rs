@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::functions::Functions;
 use crate::passes::{has_several, is_on, note_allocated, prepare, restore};
 use crate::run::Call;
-use crate::wrapped::{of_ggml, of_lastuse_if_there};
+use crate::wrapped::{c_name, of_ggml, of_lastuse_if_there};
 
 /// The environment variable, which lastuse reads too.
 const ARENA: &CStr = c"LASTUSE_ARENA";
@@ -73,10 +73,7 @@ macro_rules! wrap {
             /// The requirements of ggml's function.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(scheduler: *mut c_void, $graph: *mut c_void $(, $argument: $type)*) -> $result {
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without NUL"),
-                };
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 // SAFETY: a live scheduler that no other thread uses, as ggml's function requires.
                 unsafe { begin_turn(scheduler) };
                 if !($resets && has_several(scheduler)) {

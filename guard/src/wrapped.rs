@@ -5,6 +5,14 @@ use std::ptr::null;
 
 use crate::search::{find_anywhere, find_near, find_wrapped};
 
+/// Returns a literal, whose only NUL is at its end, as the name of a function.
+pub const fn c_name(literal: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(literal.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("a name without NUL"),
+    }
+}
+
 /// Converts the address of a function to a pointer; aborts the process if it is null.
 ///
 /// # Safety

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::contents;
 use crate::end::{End, end, watch};
 use crate::is_active;
-use crate::wrapped::of_ggml;
+use crate::wrapped::{c_name, of_ggml};
 
 const STATUS_SUCCESS: c_int = 0;
 const STATUS_ALLOC_FAILED: c_int = -2;
@@ -17,7 +17,7 @@ const STATUS_ALLOC_FAILED: c_int = -2;
 /// that generates tokens, has all of its buffers.
 const MOST_ALIKE: u64 = 256;
 
-/// The graphs that were not computed, and how many of them since a buffer was allocated.
+/// The graphs that were not computed, and how many of them since buffers had more bytes than ever before.
 static GRAPHS: AtomicU64 = AtomicU64::new(0);
 static ALIKE: AtomicU64 = AtomicU64::new(0);
 
@@ -26,7 +26,7 @@ pub fn graphs() -> u64 {
     GRAPHS.load(Ordering::Relaxed)
 }
 
-/// Notes that a buffer was allocated.
+/// Notes that buffers have more bytes than ever before.
 pub fn begin_alike() {
     ALIKE.store(0, Ordering::Relaxed);
 }
@@ -123,10 +123,7 @@ macro_rules! wrap_reset {
             /// The requirements of ggml's function.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(scheduler: *mut c_void $(, $argument: $type)*) -> $result {
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without NUL"),
-                };
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 set_allocated(scheduler, false);
                 // SAFETY: its type in ggml-backend.h.
                 let function: unsafe extern "C" fn(*mut c_void $(, $type)*) -> $result = unsafe { of_ggml(NAME) };
@@ -154,10 +151,7 @@ macro_rules! wrap_scheduled {
             /// The requirements of ggml's function.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(scheduler: *mut c_void, graph: *mut c_void) -> c_int {
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without NUL"),
-                };
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 if !is_active() {
                     // SAFETY: its type in ggml-backend.h.
                     let function: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int = unsafe { of_ggml(NAME) };
@@ -188,10 +182,7 @@ macro_rules! wrap_direct {
             /// The requirements of ggml's function.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(backend: *mut c_void, graph: *mut c_void) -> c_int {
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without NUL"),
-                };
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 if is_active() {
                     // SAFETY: a live graph, as ggml's function requires.
                     return unsafe { leave_out(graph) };

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::compute::{begin_alike, graphs};
 use crate::files::next;
 use crate::results::remove_created;
-use crate::wrapped::of_lastuse;
+use crate::wrapped::{c_name, of_lastuse};
 use crate::{MEASURE, is_active};
 
 /// How a dry run ends.
@@ -231,10 +231,7 @@ macro_rules! wrap_ends {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($code: $type)?) -> ! {
                 static NEXT: OnceLock<usize> = OnceLock::new();
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without NUL"),
-                };
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 let has_buffers = MOST_HELD.load(Ordering::Relaxed) > 0;
                 let is_own = PROCESS.load(Ordering::Relaxed) == std::process::id();
                 if has_buffers && is_own && !HAS_ENDED.swap(true, Ordering::SeqCst) {

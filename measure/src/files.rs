@@ -10,6 +10,7 @@ use libc::{FILE, off_t, size_t};
 use crate::ggml::platform::next_symbol;
 use crate::is_active;
 use crate::results::{Use, opened};
+use crate::wrapped::c_name;
 
 type Open = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut FILE;
 type Reopen = unsafe extern "C" fn(*const c_char, *const c_char, *mut FILE) -> *mut FILE;
@@ -104,10 +105,7 @@ macro_rules! wrap_streams {
                 $($stream: *mut FILE,)?
             ) -> *mut FILE {
                 static NEXT: OnceLock<usize> = OnceLock::new();
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without NUL"),
-                };
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 // SAFETY: the caller's mode.
                 let how = unsafe { use_of_mode($mode) };
                 // SAFETY: the caller's path.
@@ -150,10 +148,7 @@ macro_rules! removes {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(path: *const c_char) -> c_int {
                 static NEXT: OnceLock<usize> = OnceLock::new();
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without NUL"),
-                };
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 // SAFETY: the caller's path.
                 let path = unsafe { opened(path, Use::Read) };
                 // SAFETY: its type in stdio.h or unistd.h.

@@ -10,7 +10,7 @@ use libc::{FILE, off_t, size_t, ssize_t};
 use crate::contents::{self, KEPT};
 use crate::files::next;
 use crate::is_active;
-use crate::wrapped::of_ggml;
+use crate::wrapped::{c_name, of_ggml};
 
 /// A file in GGUF: its device, its number there, and where its weights begin.
 #[derive(Clone, Copy, Debug)]
@@ -68,10 +68,7 @@ macro_rules! wrap_models {
             /// The requirements of ggml's function.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($source: $type, params: GgufParams) -> *mut c_void {
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without NUL"),
-                };
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 // SAFETY: its type in gguf.h.
                 let function: unsafe extern "C" fn($type, GgufParams) -> *mut c_void = unsafe { of_ggml(NAME) };
                 // What ggml reads of a model itself, it needs.
@@ -164,10 +161,7 @@ macro_rules! wrap_streams {
                 $stream: *mut FILE,
             ) -> size_t {
                 static NEXT: OnceLock<usize> = OnceLock::new();
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without NUL"),
-                };
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 // SAFETY: the caller's arguments.
                 unsafe { skip($to, $size, $count, $stream) }.unwrap_or_else(|| {
                     // SAFETY: its type in the C library.

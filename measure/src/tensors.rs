@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::contents::{self, contains, is_kept};
 use crate::end::{End, end};
-use crate::wrapped::of_ggml;
+use crate::wrapped::{c_name, of_ggml};
 
 type Tensor = *mut c_void;
 type Backend = *mut c_void;
@@ -129,10 +129,7 @@ macro_rules! wrap {
             #[unsafe(no_mangle)]
             #[allow(unused_variables, reason = "a backend is not asked")]
             pub unsafe extern "C" fn $name($($argument: $type),+) {
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without NUL"),
-                };
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 let pieces: Pieces = $pieces;
                 if is_stand_in(pieces.tensor) {
                     // SAFETY: bytes of the tensor, and as many of the program, as ggml's function requires.

@@ -27,7 +27,12 @@ impl Program {
     ///
     /// `None` where the names do not tell.
     pub fn of(snapshot: &Snapshot) -> Option<Self> {
-        let any = |is: &dyn Fn(&str) -> bool| snapshot.tensors.iter().any(|tensor| is(without_additions(&tensor.name)));
+        Self::of_names(snapshot.tensors.iter().map(|tensor| &*tensor.name))
+    }
+
+    /// Returns the program that built a graph whose tensors have these names, as [`Program::of`] does.
+    pub fn of_names<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<Self> {
+        let any = |is: &dyn Fn(&str) -> bool| names.clone().any(|name| is(without_additions(name)));
         let is_result =
             |name: &str| ["result_norm", "result_output", "result_embd", "result_embd_pooled"].contains(&name);
         match () {

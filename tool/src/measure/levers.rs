@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lastuse::accounting::{AccountedTensor, MemoryClass};
 use lastuse::placement::Bytes;
+use lastuse::report::explain::Program;
 use serde_json::{Value, json};
 
 use super::causes::reason;
@@ -72,8 +73,7 @@ impl Lever {
     pub fn of(dry_run: &DryRun) -> Vec<Self> {
         let graphs: Vec<_> = dry_run.accountings().flat_map(|accounting| &accounting.graphs).collect();
         let tensors = || graphs.iter().flat_map(|graph| &graph.tensors);
-        let is_llama_cpp = tensors().any(|tensor| tensor.name.starts_with("result_output"))
-            && tensors().any(|tensor| tensor.name.starts_with("l_out-") || tensor.name.starts_with("blk.0."));
+        let is_llama_cpp = Program::of_names(tensors().map(|tensor| &*tensor.name)) == Some(Program::LlamaCpp);
         let mut all = Vec::new();
         if is_llama_cpp {
             let has = |what: &str| tensors().any(|tensor| reason(tensor, 1).starts_with(what));

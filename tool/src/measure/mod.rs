@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub use dry_run::{DryRun, Request};
+use lastuse::settings::OnDemand;
 use levers::{Lever, Tried};
 pub use report::MEASUREMENT;
 use report::Report;
@@ -91,7 +92,8 @@ fn measure(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
         Vec::new()
     };
     let name = launcher.name();
-    let report = Report { program: &name, dry_run: &dry_run, explains: arguments.why, tried: &tried };
+    let defers_caches = defers_caches(&settings);
+    let report = Report { program: &name, dry_run: &dry_run, explains: arguments.why, tried: &tried, defers_caches };
     let text = if arguments.json { report.json() } else { report.text(arguments.bytes) };
     let written = match output {
         Some(output) => output.write(anstream::adapter::strip_str(&text).to_string().as_bytes()),
@@ -105,4 +107,12 @@ fn measure(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
         }
         None => ExitCode::SUCCESS,
     })
+}
+
+/// Returns whether caches take memory as they are filled, by the settings of a run or the environment.
+fn defers_caches(settings: &[(&'static str, String)]) -> bool {
+    const NAME: &str = "LASTUSE_ON_DEMAND";
+    let given = settings.iter().find(|(name, _)| *name == NAME).map(|(_, value)| value.clone());
+    let value = given.or_else(|| std::env::var(NAME).ok()).unwrap_or_default();
+    value.parse().unwrap_or(OnDemand::default()).caches
 }

@@ -36,6 +36,8 @@ pub struct Report<'a> {
     pub explains: bool,
     /// The options that lower it.
     pub tried: &'a [Tried],
+    /// Whether caches take memory as they are filled.
+    pub defers_caches: bool,
 }
 
 /// A device of a process, with all that is told of it.
@@ -50,7 +52,7 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn all(process: &'a Process, dry_run: &DryRun) -> Vec<Self> {
+    fn all(process: &'a Process, Report { dry_run, defers_caches, .. }: &Report<'_>) -> Vec<Self> {
         let (accounting, rows) = (&process.written.accounting, dry_run.events.rows());
         let of_all = |name: &str| {
             let devices = dry_run.accountings().flat_map(|accounting| &accounting.devices);
@@ -60,7 +62,7 @@ impl<'a> Found<'a> {
             let buffers = accounting.buffers.iter().filter(|buffer| buffer.device == device.name);
             let caches = buffers.clone().filter(|buffer| buffer.buffer_type == "CPU" && buffer.asked >= ON_DEMAND);
             let kv = caches.map(|buffer| buffer.sums.kv).sum();
-            let on_demand = Some(Sums { kv, ..Sums::default() }).filter(|sums| sums.kv > 0);
+            let on_demand = Some(Sums { kv, ..Sums::default() }).filter(|sums| *defers_caches && sums.kv > 0);
             Self {
                 accounting,
                 device,
@@ -95,7 +97,7 @@ impl Report<'_> {
             if processes.len() > 1 {
                 let _ = writeln!(text, "process {}", process.written.accounting.process);
             }
-            let found = Found::all(process, self.dry_run);
+            let found = Found::all(process, self);
             let rows: Vec<MeasuredDevice<'_>> = found
                 .iter()
                 .map(|it| MeasuredDevice {
@@ -145,7 +147,7 @@ impl Report<'_> {
     /// Formats it as JSON, in a line.
     pub fn json(&self) -> String {
         let of_process = |process: &Process| {
-            let found = Found::all(process, self.dry_run);
+            let found = Found::all(process, self);
             let end = &process.end;
             json!({
                 "process": process.written.accounting.process,
