@@ -63,6 +63,7 @@ static const char usage[] =
     "  --n-cpu-moe N            experts of the first N layers stay on the host\n"
     "  --n-cpu-ffn N            FFNs of the first N layers stay on the host\n"
     "  --no-op-offload          operations stay where their weights are\n"
+    "  -nr                      the CPU does not repack weights\n"
     "  -fa on|off               flash attention             (default on)\n"
     "  -c N                     tokens of the context       (default 128)\n"
     "  -ub N                    tokens of a graph           (default 64)\n"
@@ -226,6 +227,8 @@ static bool parse(struct settings * settings, int argc, char ** argv, char ** ov
             settings->context.offload_kqv = false;
         } else if (strcmp(argv[i], "--no-op-offload") == 0) {
             settings->context.op_offload = false;
+        } else if (strcmp(argv[i], "-nr") == 0) {
+            settings->model.use_extra_bufts = false;
         } else if (strcmp(argv[i], "--pipelines") == 0) {
             settings->pipelines = true;
         } else if (strcmp(argv[i], "--list-devices") == 0) {

@@ -26,7 +26,7 @@ static size_t          gpu_max_buffer;
 static bool            has_pipelines;
 
 static ggml_backend_dev_t cpu_device(void) {
-    return ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+    return ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0);
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -276,9 +276,9 @@ static void init_gpu(struct test_gpu * gpu, int index) {
     };
 }
 
-bool test_gpus_register(int count, size_t alignment, size_t max_buffer, bool pipelines) {
+ggml_backend_reg_t test_gpus_make(int count, size_t alignment, size_t max_buffer, bool pipelines) {
     if (count > MOST_GPUS || n_gpus != 0) {
-        return false;
+        return NULL;
     }
     gpu_alignment  = alignment;
     gpu_max_buffer = max_buffer;
@@ -287,6 +287,5 @@ bool test_gpus_register(int count, size_t alignment, size_t max_buffer, bool pip
     for (int i = 0; i < count; i++) {
         init_gpu(&gpus[i], i);
     }
-    ggml_backend_register(&reg);
-    return true;
+    return &reg;
 }

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::contents;
 use crate::end::{End, end, watch};
-use crate::is_active;
 use crate::wrapped::{c_name, of_ggml};
+use crate::{ONE_COPY, is_active};
 
 const STATUS_SUCCESS: c_int = 0;
 const STATUS_ALLOC_FAILED: c_int = -2;
@@ -111,6 +111,29 @@ pub unsafe extern "C" fn ggml_backend_sched_alloc_graph(scheduler: *mut c_void, 
     let is_allocated = unsafe { function(scheduler, graph) };
     set_allocated(scheduler, is_allocated);
     is_allocated
+}
+
+/// Wraps ggml's function: makes no copies for a pipeline if they are not wanted. Earlier versions of ggml do not read the last
+/// argument, so it may be any number.
+///
+/// # Safety
+/// The requirements of ggml's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_sched_new(
+    backends: *mut c_void,
+    types: *mut c_void,
+    count: c_int,
+    graph_size: usize,
+    is_parallel: bool,
+    offloads: u8,
+) -> *mut c_void {
+    // SAFETY: its type in ggml-backend.h.
+    let function: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, usize, bool, u8) -> *mut c_void =
+        unsafe { of_ggml(c"ggml_backend_sched_new") };
+    // SAFETY: the name ends in NUL.
+    let has_one_copy = is_active() && !unsafe { libc::getenv(ONE_COPY.as_ptr()) }.is_null();
+    // SAFETY: the caller's arguments, but for copies.
+    unsafe { function(backends, types, count, graph_size, is_parallel && !has_one_copy, offloads) }
 }
 
 /// Wraps functions of ggml's schedulers: none of their graphs has memory afterwards.

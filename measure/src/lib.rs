@@ -48,6 +48,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The variable with the folder that is written to.
 const MEASURE: &CStr = c"LASTUSE_MEASURE";
 
+/// If it is set, schedulers make one copy of each input, as those of a ggml without pipelines.
+const ONE_COPY: &CStr = c"LASTUSE_MEASURE_ONE_COPY";
+
 static IS_ACTIVE: AtomicBool = AtomicBool::new(false);
 
 /// Returns `true` in a dry run.

@@ -150,7 +150,12 @@ unsafe fn stand_in(
     device: Option<Device>,
 ) -> Buffer {
     // SAFETY: its type in ggml-backend.h.
-    let from_memory: Allocate = unsafe { of_object(buffer_type, c"ggml_backend_cpu_buffer_from_ptr") };
+    let cpu: unsafe extern "C" fn() -> BufferType = unsafe { of_object(buffer_type, c"ggml_backend_cpu_buffer_type") };
+    // SAFETY: takes nothing.
+    let cpu = unsafe { cpu() };
+    // That of ggml itself, which tells nobody: a device of the program's own would lead to the wrapper of another library.
+    // SAFETY: its type in ggml-backend.h.
+    let from_memory: Allocate = unsafe { of_object(cpu, c"ggml_backend_cpu_buffer_from_ptr") };
     // SAFETY: memory of that size: see "# Safety".
     let buffer = unsafe { from_memory(memory, size) };
     if buffer.is_null() {

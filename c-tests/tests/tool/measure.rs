@@ -27,9 +27,17 @@ fn call(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the tool starts")
 }
 
-fn program() -> String {
+fn built(name: &str, source: &str) -> String {
     let ggml = support::ggml(Package::LlamaCpp);
-    support::build("dry-run", "tests/tool/dry_run.c", &ggml, Linked::SharedGgml).path().display().to_string()
+    support::build(name, source, &ggml, Linked::SharedGgml).path().display().to_string()
+}
+
+fn program() -> String {
+    built("dry-run", "tests/tool/dry_run.c")
+}
+
+fn program_with_device() -> String {
+    built("dry-run-devices", "tests/tool/dry_run_devices.c")
 }
 
 fn new_folder(test: &str) -> PathBuf {
@@ -48,6 +56,12 @@ fn measured(arguments: &[&str]) -> Value {
     let schema = serde_json::from_str(&fs::read_to_string(schema).expect("it is committed")).expect("JSON");
     follows_schema(&schema, &json).unwrap_or_else(|why| panic!("{why}"));
     json
+}
+
+/// Returns the device of that name of a process that was measured.
+fn device<'a>(json: &'a Value, name: &str) -> &'a Value {
+    let devices = json["processes"][0]["devices"].as_array().expect("a list");
+    devices.iter().find(|device| device["name"] == name).unwrap_or_else(|| panic!("no {name} in {json}"))
 }
 
 /// Returns what each device would hold, or holds, by class.
@@ -77,6 +91,51 @@ fn measured_bytes_are_those_of_the_run() {
         assert!(text.contains(part), "{part} is not in {text}");
     }
     assert_eq!(stderr(&table), "");
+}
+
+#[test]
+fn two_contexts_on_a_device_are_measured_as_they_run() {
+    let program = program_with_device();
+    let run = call(&["run", "--json", &program, "contexts"]);
+    let run: Value = serde_json::from_str(stdout(&run).lines().last().unwrap_or_default()).expect("JSON");
+    let json = measured(&["--why", &program, "contexts"]);
+    assert_eq!(sums(&json["processes"][0]["devices"]), sums(&run["devices"]));
+    assert_eq!(sums(&run["devices"]).len(), 2, "{run}");
+    assert_eq!(json["processes"][0]["graphs_not_computed"], 3);
+    let gpu = device(&json, "GPU0");
+    let buffers = json["accounting"][0]["buffers"].as_array().expect("a list").iter();
+    let compute = buffers.filter(|buffer| buffer["device"] == "GPU0").filter_map(|buffer| buffer["compute"].as_u64());
+    let compute: Vec<u64> = compute.filter(|&bytes| bytes > 0).collect();
+    assert_eq!((compute.len(), gpu["compute"].as_u64()), (2, Some(compute.iter().sum())), "{gpu}");
+    // The device computes with the weights of the host, in the larger batches of the first context.
+    let staged = "weights of the host, copied for large batches: leaf_*";
+    let mut causes = gpu["causes"].as_array().expect("a list").iter();
+    let staged = causes.find(|cause| cause["what"] == staged).unwrap_or_else(|| panic!("{gpu}"));
+    assert_eq!(staged["bytes"], device(&json, "CPU")["weights"]);
+}
+
+#[test]
+fn what_a_dry_run_holds_of_a_device_is_not_free() {
+    let program = program_with_device();
+    let json = measured(&[&*program, "fits"]);
+    let layer = 10_u64 << 30;
+    assert_eq!(device(&json, "GPU0")["weights"], 6 * layer, "{json}");
+    assert_eq!(device(&json, "CPU")["weights"], layer, "{json}");
+    assert!(json["peak_resident_bytes"].as_u64() < Some(300 << 20), "{json}");
+}
+
+#[test]
+fn caches_take_memory_on_demand_unless_that_is_off() {
+    let model = llama_style::build("measured-caches", Package::LlamaCpp, Linked::SharedGgml);
+    let words = [&[model.path().to_str().expect("UTF-8")], llama_style::SMALL, &["--decode", "100000"]].concat();
+    let json = measured(&words);
+    let cpu = device(&json, "CPU");
+    assert!(cpu["kv"].as_u64() > Some(32 << 20) && cpu["on_demand"] == cpu["kv"], "{cpu}");
+    let off = measured(&[&["--on-demand=off"], words.as_slice()].concat());
+    assert_eq!((&device(&off, "CPU")["kv"], device(&off, "CPU")["on_demand"].as_u64()), (&cpu["kv"], Some(0)));
+    let table = |options: &[&str]| stdout(&call(&[&["measure"], options, &words].concat()));
+    assert!(table(&[]).contains("  of it on demand "));
+    assert!(!table(&["--on-demand=off"]).contains("on demand"));
 }
 
 #[test]

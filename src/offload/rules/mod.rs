@@ -54,5 +54,5 @@ pub use other_rules::{DestinationClasses, Rule, any_operand, powerinfer};
 pub use placed_graph::{PlacedGraph, TensorMemory, Usage};
 pub use scheduled_graph::{Origin, Schedule, ScheduledGraph, Split};
 pub use scheduler::schedule;
-pub use snapshots::unscheduled;
+pub use snapshots::{copied_name, unscheduled};
 pub use typical_backends::TypicalBackends;

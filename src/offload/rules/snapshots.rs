@@ -159,7 +159,7 @@ impl Copies {
         let copied: HashMap<&str, TensorId> =
             self.copied.values().map(|&original| (name(original), original)).collect();
         for &leaf in snapshot.graph.leafs().iter().filter(|&&leaf| is_copy(leaf)) {
-            let Some(original) = name_of_original(name(leaf)) else { continue };
+            let Some((original, _)) = copied_name(name(leaf)) else { continue };
             if copied.contains_key(original) || ids.contains_key(original) {
                 self.is_removed[leaf as usize] = true;
             }
@@ -178,7 +178,7 @@ fn copied_by(snapshot: &Snapshot, marker: TensorId, copy: TensorId) -> Option<Te
     let is_marker = graph.tensor(marker).is_marker() && graph.tensor(marker).view.is_some();
     let is_like = is_free(snapshot, copy) && graph.same_layout(original, copy);
     let (name, copied) = (&snapshot.tensors[original as usize].name, &snapshot.tensors[copy as usize].name);
-    let is_named = name_of_original(copied).is_some_and(|of| of == name)
+    let is_named = copied_name(copied).is_some_and(|(of, _)| of == name)
         || (copied.len() + 4 > LONGEST_NAME && copied.split_once('#').is_some_and(|(_, of)| name.starts_with(of)));
     (is_marker && is_like && is_named && original != copy).then_some(original)
 }
@@ -189,9 +189,11 @@ fn is_free(snapshot: &Snapshot, id: TensorId) -> bool {
     tensor.is_marker() && tensor.is_owned() && snapshot.graph.sources(id).is_empty()
 }
 
-/// Returns the name between the backend and the number in the name of a copy.
-fn name_of_original(name: &str) -> Option<&str> {
+/// Returns the name of the tensor that a scheduler has copied, and the number of the copy: the name of a copy is
+/// "BACKEND#NAME#NUMBER".
+pub fn copied_name(name: &str) -> Option<(&str, u32)> {
     let (rest, number) = name.rsplit_once('#')?;
     let (_, original) = rest.split_once('#')?;
-    (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(original)
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    number.parse().ok().filter(|_| is_number).map(|number| (original, number))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lastuse::accounting::{AccountedBuffer, AccountedTensor, Accounting, MemoryClass, Sums};
 use lastuse::graph::extents;
+use lastuse::offload::rules::copied_name;
 use lastuse::placement::Bytes;
 
 use crate::report::{Holder, PeakTensor, group_name};
@@ -61,13 +62,16 @@ fn is_compute(tensor: &AccountedTensor) -> bool {
     tensor.class == MemoryClass::Compute
 }
 
-/// Returns the intermediates of a graph that are live at the step where these take the most bytes.
+/// Returns the intermediates of a graph that are live at the step where these take the most bytes, and the inputs that none of
+/// its nodes reads: in a pipeline, each batch has copies of the inputs that others do not read.
 fn live_at_peak<'a>(tensors: &[&'a AccountedTensor]) -> Vec<&'a AccountedTensor> {
+    let is_input = |tensor: &&AccountedTensor| is_compute(tensor) && tensor.op == "NONE";
+    let is_pipeline = tensors.iter().any(|tensor| copied_name(&tensor.name).is_some_and(|(_, number)| number > 0));
     let needed = |tensor: &&'a AccountedTensor| {
         let steps = tensor.steps.filter(|_| is_compute(tensor))?;
-        // An input has its value before the graph runs.
-        let first = if tensor.op == "NONE" { 0 } else { steps.first };
-        Some((first, steps.last, *tensor))
+        // An input has its value before the graph runs; a scheduler makes copies as it runs, except in a pipeline.
+        let is_there = is_input(tensor) && (is_pipeline || copied_name(&tensor.name).is_none());
+        Some((if is_there { 0 } else { steps.first }, steps.last, *tensor))
     };
     let mut needed: Vec<_> = tensors.iter().filter_map(needed).collect();
     needed.sort_by_key(|&(first, ..)| first);
@@ -82,6 +86,7 @@ fn live_at_peak<'a>(tensors: &[&'a AccountedTensor]) -> Vec<&'a AccountedTensor>
             (most, at_most) = (bytes, at_step);
         }
     }
+    at_most.extend(tensors.iter().filter(|tensor| tensor.steps.is_none() && is_input(tensor)));
     at_most
 }
 

@@ -1,9 +1,10 @@
 //! What the bytes of a device are for: groups of tensors, by the reason for which they are there.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lastuse::accounting::{AccountedTensor, Accounting, MemoryClass, Sums};
+use lastuse::offload::rules::copied_name;
 use lastuse::placement::Bytes;
 use serde_json::{Value, json};
 
@@ -32,15 +33,14 @@ impl Cause {
 /// Returns what the bytes of a device are for, by class, the largest first: they add up to those of each class. Of compute buffers
 /// it is what is live at the peak of the graph that needs most of each.
 pub fn causes(accounting: &Accounting, device: &str) -> Vec<Cause> {
-    let tensors = accounting.graphs.iter().flat_map(|graph| &graph.tensors);
-    let copies = tensors.filter_map(|tensor| copied(&tensor.name)).map(|(_, number)| number + 1).max().unwrap_or(1);
+    let copies = Copies::of(accounting.graphs.iter().flat_map(|graph| &graph.tensors));
     let mut groups: BTreeMap<(MemoryClass, String), Bytes> = BTreeMap::new();
     let mut rest = Sums::default();
     for buffer in accounting.buffers.iter().filter(|buffer| buffer.device == device) {
         rest.add(&buffer.sums);
         for (tensor, bytes) in at_peak(accounting, buffer) {
             let what = if tensor.class == MemoryClass::Compute {
-                reason(tensor, copies)
+                copies.reason(tensor)
             } else {
                 group_name(&tensor.name, &tensor.op)
             };
@@ -73,39 +73,73 @@ fn summed_up(of_class: &[Cause]) -> Vec<Cause> {
     all
 }
 
-/// Returns what a scheduler has copied to another device, and the number of the copy: it names copies "DEVICE#NAME#NUMBER".
-fn copied(name: &str) -> Option<(&str, u32)> {
-    let (_, rest) = name.split_once('#')?;
-    let (name, number) = rest.rsplit_once('#')?;
-    Some((name, number.parse().ok()?))
+/// What schedulers copy: what one device has and another one reads, and inputs, so that several batches are computed at a time.
+pub struct Copies<'a> {
+    /// How many there are of each.
+    number: u32,
+    /// The inputs with copies on their own device: that, and their names.
+    inputs: BTreeSet<(&'a str, &'a str)>,
+    /// The names of weights.
+    weights: BTreeSet<&'a str>,
 }
 
-/// Returns why a tensor of a graph is there, in which schedulers make as many copies of each input.
-pub fn reason(tensor: &AccountedTensor, copies: u32) -> String {
-    let name = &*tensor.name;
-    if let Some((copied, _)) = copied(name) {
-        let what = group_name(copied, &tensor.op);
-        return match copies {
-            _ if copied.ends_with(".weight") => format!("weights of the host, copied for large batches: {what}"),
-            1 => format!("what another device has, copied: {what}"),
-            _ => format!("what another device has, in {copies} copies for a pipeline: {what}"),
-        };
+impl<'a> Copies<'a> {
+    /// Finds them in graphs.
+    pub fn of(tensors: impl Iterator<Item = &'a AccountedTensor> + Clone) -> Self {
+        fn on_device<'a>(tensor: &'a AccountedTensor, name: &'a str) -> (&'a str, &'a str) {
+            (tensor.resides.as_deref().unwrap_or_default(), name)
+        }
+        let copied = tensors.clone().filter_map(|tensor| Some((tensor, copied_name(&tensor.name)?)));
+        let weights = tensors.clone().filter(|tensor| tensor.class == MemoryClass::Weights);
+        let weights = weights.map(|tensor| &*tensor.name).collect();
+        let originals = tensors.filter(|tensor| copied_name(&tensor.name).is_none());
+        let originals: BTreeSet<_> = originals.map(|tensor| on_device(tensor, &tensor.name)).collect();
+        Self {
+            number: copied.clone().map(|(_, (_, number))| number + 1).max().unwrap_or(1),
+            inputs: copied
+                .map(|(tensor, (name, _))| on_device(tensor, name))
+                .filter(|input| originals.contains(input))
+                .collect(),
+            weights,
+        }
     }
-    let [columns, tokens, heads, _] = tensor.ne;
-    if name.starts_with("result_output") {
-        return format!("logits of {tokens} tokens, {columns} values each");
+
+    /// Returns `true` if there are several, for a pipeline.
+    pub fn are_several(&self) -> bool {
+        self.number > 1
     }
-    let what = group_name(name, &tensor.op);
-    if name.to_lowercase().contains("mask") {
-        return format!("masks of attention: {what}");
+
+    /// Returns why a tensor of a graph is there.
+    pub fn reason(&self, tensor: &AccountedTensor) -> String {
+        let copied = copied_name(&tensor.name);
+        let name = copied.map_or(&*tensor.name, |(name, _)| name);
+        let what = group_name(name, &tensor.op);
+        let is_here = self.inputs.contains(&(tensor.resides.as_deref().unwrap_or_default(), name));
+        let copies =
+            if self.are_several() { format!(", in {} copies for a pipeline", self.number) } else { String::new() };
+        if copied.is_some() && !is_here {
+            return match &*copies {
+                _ if self.weights.contains(name) => format!("weights of the host, copied for large batches: {what}"),
+                "" => format!("what another device has, copied: {what}"),
+                copies => format!("what another device has{copies}: {what}"),
+            };
+        }
+        let copies = if is_here { &*copies } else { "" };
+        let [columns, tokens, heads, _] = tensor.ne;
+        if name.starts_with("result_output") {
+            return format!("logits of {tokens} tokens, {columns} values each");
+        }
+        if name.to_lowercase().contains("mask") {
+            return format!("masks of attention{copies}: {what}");
+        }
+        if ["kq-", "kq_"].iter().any(|scores| name.starts_with(scores)) || tensor.op == "SOFT_MAX" {
+            return format!("scores of attention: {tokens} tokens x {columns} cells x {heads} heads");
+        }
+        if tensor.executes.is_none() {
+            return format!("inputs{copies}: {what}");
+        }
+        format!("what a layer alone needs: {what}")
     }
-    if ["kq-", "kq_"].iter().any(|scores| name.starts_with(scores)) || tensor.op == "SOFT_MAX" {
-        return format!("scores of attention: {tokens} tokens x {columns} cells x {heads} heads");
-    }
-    if tensor.executes.is_none() {
-        return format!("inputs: {what}");
-    }
-    format!("what a layer alone needs: {what}")
 }
 
 #[cfg(test)]
@@ -115,7 +149,12 @@ mod tests {
 
     fn reason_of(name: &str, ne: [i64; 4], copies: u32) -> String {
         let executes = Some("CPU".to_owned());
-        reason(&AccountedTensor { ne, executes, ..tensor(name) }, copies)
+        let weights = BTreeSet::from(["blk.3.ffn_up.weight"]);
+        Copies { number: copies, inputs: BTreeSet::new(), weights }.reason(&AccountedTensor {
+            ne,
+            executes,
+            ..tensor(name)
+        })
     }
 
     #[test]
@@ -132,7 +171,22 @@ mod tests {
             assert!(found.starts_with(expected), "{name}: {found}");
         }
         assert_eq!(reason_of("CUDA1#l_out-7#0", [1, 1, 1, 1], 1), "what another device has, copied: l_out-*");
-        let input = reason(&AccountedTensor { executes: None, ..tensor("inp_tokens") }, 1);
-        assert_eq!(input, "inputs: inp_tokens");
+    }
+
+    #[test]
+    fn copies_of_an_input_on_its_own_device_are_told_as_those_of_a_pipeline() {
+        let on = |device: &str, name: &str| AccountedTensor {
+            resides: Some(device.to_owned()),
+            executes: None,
+            ..tensor(name)
+        };
+        let all =
+            [on("CPU", "inp_pos"), on("CPU", "CPU#inp_pos#1"), on("GPU0", "GPU0#inp_pos#3"), on("CPU", "inp_out_ids")];
+        let copies = Copies::of(all.iter());
+        assert!(copies.are_several());
+        let reasons = all.iter().map(|tensor| copies.reason(tensor)).collect::<Vec<_>>();
+        let input = "inputs, in 4 copies for a pipeline: inp_pos";
+        let copy = "what another device has, in 4 copies for a pipeline: inp_pos";
+        assert_eq!(reasons, [input, input, copy, "inputs: inp_out_ids"]);
     }
 }

@@ -7,13 +7,13 @@ use lastuse::placement::Bytes;
 use lastuse::report::explain::Program;
 use serde_json::{Value, json};
 
-use super::causes::reason;
+use super::causes::Copies;
 use super::dry_run::{DryRun, Request};
 use crate::launch::Launcher;
 use crate::report::SizeUnit;
 
 /// What saves less than this part of the bytes of each device is not told.
-const LEAST_PART: Bytes = 200;
+const LEAST_PART: Bytes = 1000;
 
 /// An option to be tried.
 pub struct Lever {
@@ -74,9 +74,10 @@ impl Lever {
         let graphs: Vec<_> = dry_run.accountings().flat_map(|accounting| &accounting.graphs).collect();
         let tensors = || graphs.iter().flat_map(|graph| &graph.tensors);
         let is_llama_cpp = Program::of_names(tensors().map(|tensor| &*tensor.name)) == Some(Program::LlamaCpp);
+        let copies = Copies::of(tensors());
         let mut all = Vec::new();
         if is_llama_cpp {
-            let has = |what: &str| tensors().any(|tensor| reason(tensor, 1).starts_with(what));
+            let has = |what: &str| tensors().any(|tensor| copies.reason(tensor).starts_with(what));
             let argument = |words: &str| Self {
                 option: words.to_owned(),
                 more: words.split(' ').map(str::to_owned).collect(),
@@ -100,6 +101,10 @@ impl Lever {
             more: Vec::new(),
             settings: vec![(name, value)],
         };
+        if copies.are_several() {
+            let option = "ggml built with GGML_SCHED_MAX_COPIES=1";
+            all.push(setting(option.to_owned(), "LASTUSE_MEASURE_ONE_COPY", "on".to_owned()));
+        }
         if most >= 2 << 20 {
             let half = (most >> 21).max(1);
             all.push(setting(format!("lastuse run --budget {half}MiB"), "LASTUSE_BUDGET", format!("{half}MiB")));

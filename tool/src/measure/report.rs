@@ -137,9 +137,10 @@ impl Report<'_> {
             return "\nno option that was tried lowers it\n".to_owned();
         }
         let mut text = "\nwhat lowers it, each alone, by another dry run\n".to_owned();
+        let width = self.tried.iter().map(|tried| tried.option.len()).max().unwrap_or(0);
         for tried in self.tried {
             let saved: Vec<String> = tried.saved.iter().map(|it| it.text(unit)).collect();
-            let _ = writeln!(text, "  {:<28}  {}", tried.option, saved.join(", "));
+            let _ = writeln!(text, "  {:<width$}  {}", tried.option, saved.join(", "));
         }
         text
     }

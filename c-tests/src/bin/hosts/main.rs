@@ -41,10 +41,10 @@ Usage: cargo hosts [HOST] [--build | --faults | --measured] [--rounds N] [--only
   --faults       refuse each compute buffer instead, in a separate run, and later ones that are not smaller: the
                  program must go on, or end with its error; not of vulkan, cuda
   --measured     measure each job by a dry run instead, and run it once: each device must hold what \"lastuse measure\" says,
-                 in all classes; not of rpc, vulkan, cuda
+                 in all classes; not of vulkan, cuda
   --rounds N     run each job N times, on both allocators side by side (default 5); not of rpc, vulkan, cuda
   --only WORDS   run only the jobs with all of these words in their labels, and write no report; not of
-                 rpc without --faults, vulkan, cuda
+                 rpc without --faults or --measured, vulkan, cuda
   --device-script
                  of cuda: write a folder instead, to be copied to a machine with a card, CUDA's compiler and CMake, but
                  without Rust and without a network; the script \"run\" in it builds llama.cpp there and runs all checks
@@ -59,8 +59,8 @@ Exit codes: 0 all checks pass, 1 a check or a step failed, 2 wrong usage.";
 enum Takes {
     /// All.
     All,
-    /// `--faults`, and then `--only`.
-    Faults,
+    /// `--faults` and `--measured`, and then `--only`.
+    OtherRuns,
     Nothing,
 }
 
@@ -68,10 +68,9 @@ impl Takes {
     fn all_of(self, options: &Options) -> bool {
         match self {
             Self::All => true,
-            Self::Faults => {
+            Self::OtherRuns => {
                 options.rounds == Options::default().rounds
-                    && (options.faults || options.only.is_empty())
-                    && !options.measured
+                    && (options.faults || options.measured || options.only.is_empty())
             }
             Self::Nothing => *options == Options::default(),
         }
@@ -124,7 +123,7 @@ const HOSTS: &[Host] = &[
     Host {
         name: "rpc",
         about: "llama.cpp on two servers of ggml's RPC backend: results, buffers, round trips, a server that goes away",
-        takes: Takes::Faults,
+        takes: Takes::OtherRuns,
         build: rpc::build,
         test: rpc::test,
         elsewhere: None,

@@ -40,14 +40,52 @@ pub fn measure_jobs(host: &str, folder: &Path, jobs: &[&Job], options: &Options)
 }
 
 fn measure(job: &Job, folder: &Path) -> Result<String> {
+    with_tool(job, folder, |tool, arguments, variables| compare(tool, &job.with.program, arguments, variables, folder))
+}
+
+/// Measures a job alone, without running it.
+///
+/// # Errors
+/// It cannot be measured.
+pub fn dry_run(job: &Job, folder: &Path) -> Result<Value> {
+    with_tool(job, folder, |tool, arguments, variables| {
+        call(tool, "measure", &job.with.program, arguments, variables, folder)
+    })
+}
+
+/// Gives the tool, a job's arguments and its variables to a function.
+fn with_tool<T>(
+    job: &Job,
+    folder: &Path,
+    act: impl FnOnce(&Program, &[String], &[(&str, &OsStr)]) -> Result<T>,
+) -> Result<T> {
     let output = folder.join("measured");
     let path = output.to_string_lossy();
     let arguments: Vec<String> = job.arguments.iter().map(|argument| argument.replace(OUTPUT, &path)).collect();
-    let tool = Program::existing(&tool()?);
     // The tool preloads lastuse, and nothing is counted by other means.
     let libraries = job.with.variables.iter().filter(|(name, _)| *name == "LD_LIBRARY_PATH");
     let variables: Vec<(&str, &OsStr)> = libraries.map(|(name, value)| (*name, value.as_os_str())).collect();
-    compare(&tool, &job.with.program, &arguments, &variables, folder)
+    act(&Program::existing(&tool()?), &arguments, &variables)
+}
+
+/// Calls `lastuse run` or `lastuse measure`, and returns what it says in JSON.
+fn call(
+    tool: &Program,
+    command: &str,
+    program: &Path,
+    arguments: &[String],
+    variables: &[(&str, &OsStr)],
+    folder: &Path,
+) -> Result<Value> {
+    let report = folder.join("measured.json");
+    let _ = fs::remove_file(&report);
+    let (file, program) = (report.to_string_lossy(), program.to_string_lossy());
+    let options = [command, "--json", "--output", &*file, &*program];
+    let words: Vec<&str> = options.into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    let outcome = tool.run_with(&words, variables)?;
+    let text = fs::read_to_string(&report).unwrap_or_default();
+    let json: Option<Value> = serde_json::from_str(&text).ok().filter(|_| outcome.code == Some(0));
+    json.ok_or_else(|| format!("lastuse {command}: {}", outcome.describe()))
 }
 
 /// Measures a program and runs it. Returns the bytes of its devices.
@@ -61,19 +99,8 @@ pub fn compare(
     variables: &[(&str, &OsStr)],
     folder: &Path,
 ) -> Result<String> {
-    let report = folder.join("measured.json");
-    let report = report.to_string_lossy();
-    let call = |options: &[&str]| {
-        let program = program.to_string_lossy();
-        let words = options.iter().copied().chain([&*program]).chain(arguments.iter().map(String::as_str));
-        let _ = fs::remove_file(&*report);
-        let outcome = tool.run_with(&words.collect::<Vec<_>>(), variables)?;
-        let text = fs::read_to_string(&*report).unwrap_or_default();
-        let json: Option<Value> = serde_json::from_str(&text).ok().filter(|_| outcome.code == Some(0));
-        json.ok_or_else(|| format!("lastuse {}: {}", options[0], outcome.describe()))
-    };
-    let run = call(&["run", "--json", "--output", &report])?;
-    let measured = call(&["measure", "--json", "--output", &report])?;
+    let [run, measured] = ["run", "measure"].map(|command| call(tool, command, program, arguments, variables, folder));
+    let (run, measured) = (run?, measured?);
     let [process] = measured["processes"].as_array().map(Vec::as_slice).unwrap_or_default() else {
         return Err("not one process was measured".to_owned());
     };

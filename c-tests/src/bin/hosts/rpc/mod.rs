@@ -17,6 +17,7 @@ use crate::faults::run_faults;
 use crate::job::{Job, OUTPUT, Way};
 use crate::jobs::Options;
 use crate::llama::{IN_TILES_WITH, LLAMA, LLAMA_4, LLAMA_OLDER, LlamaHost, LlamaPrograms, MODELS, Model, USES};
+use crate::measured::{dry_run, measure_jobs};
 use crate::run::{Run, run};
 
 /// A llama.cpp whose RPC backend is used.
@@ -90,7 +91,7 @@ pub fn build() -> Result<()> {
 }
 
 /// Uses models on both allocators, with their layers on two servers; then kills a server in the middle. With each llama.cpp.
-/// With [`Options::faults`], see [`run_faults`].
+/// With [`Options::faults`], see [`run_faults`], and with [`Options::measured`], [`measure_jobs`].
 ///
 /// # Errors
 /// A failed check.
@@ -105,9 +106,10 @@ pub fn test(options: &Options) -> Result<()> {
             folder: folder.clone(),
         })
     };
-    if options.faults {
+    if options.faults || options.measured {
         for client in &CLIENTS {
-            host(client)?.refuse_buffers(options)?;
+            let host = host(client)?;
+            if options.faults { host.refuse_buffers(options)? } else { host.measure(options)? }
         }
         return Ok(());
     }
@@ -155,12 +157,9 @@ impl Host {
         ];
         let mut rows = vec![heading.map(str::to_owned).to_vec()];
         let mut round_trips = 0;
-        for model in MODELS.iter().filter(|model| self.client.models.contains(&model.name)) {
-            for used in USES {
-                let job = self.job(model, used)?;
-                eprintln!("[rpc] {}", job.label());
-                round_trips += self.compare(&job, &mut rows, wrong)?;
-            }
+        for job in self.jobs()? {
+            eprintln!("[rpc] {}", job.label());
+            round_trips += self.compare(&job, &mut rows, wrong)?;
         }
         if round_trips == 0 && self.client.sizes != SizeRequests::OnceUnseen {
             wrong.push(format!(
@@ -202,6 +201,12 @@ impl Host {
         Ok(text)
     }
 
+    /// Returns a job for each use of each model.
+    fn jobs(&self) -> Result<Vec<Job>> {
+        let models = MODELS.iter().filter(|model| self.client.models.contains(&model.name));
+        models.flat_map(|model| USES.iter().map(|&used| self.job(model, used))).collect()
+    }
+
     fn job(&self, model: &Model, (name, arguments): (&str, &str)) -> Result<Job> {
         let file = self.folder.join(model.name).with_extension("gguf");
         self.programs.write_model(model, &file)?;
@@ -220,6 +225,19 @@ impl Host {
         let jobs: Vec<Job> = USES.iter().map(|&used| self.job(&MODELS[0], used)).collect::<Result<_>>()?;
         let _servers = self.start()?;
         run_faults("rpc", &self.folder, &jobs, options)
+    }
+
+    /// Compares dry runs with runs. Servers allocate nothing for the former.
+    fn measure(&self, options: &Options) -> Result<()> {
+        let jobs = self.jobs()?;
+        let servers = self.start()?;
+        let asked = |command| servers.count(command);
+        dry_run(&jobs[0], &self.folder)?;
+        if let (buffers @ 1.., tensors) | (buffers, tensors @ 1..) = (asked("alloc_buffer")?, asked("set_tensor")?) {
+            return Err(format!("servers allocated {buffers} buffers and got {tensors} tensors for a dry run"));
+        }
+        measure_jobs("rpc", &self.folder, &jobs.iter().collect::<Vec<_>>(), options)?;
+        if asked("alloc_buffer")? == 0 { Err("no server allocated a buffer for a run".to_owned()) } else { Ok(()) }
     }
 
     fn start(&self) -> Result<Servers> {
