@@ -64,6 +64,9 @@ static const char usage[] =
     "  --n-cpu-ffn N            FFNs of the first N layers stay on the host\n"
     "  --no-op-offload          operations stay where their weights are\n"
     "  -nr                      the CPU does not repack weights\n"
+    "  -ctk f16|q8_0            type of the keys' cache      (default f16)\n"
+    "  -ctv f16|q8_0            type of the values' cache    (default f16)\n"
+    "  --rerank                 compute a rank of the prompt instead of logits\n"
     "  -fa on|off               flash attention             (default on)\n"
     "  -c N                     tokens of the context       (default 128)\n"
     "  -ub N                    tokens of a graph           (default 64)\n"
@@ -198,6 +201,11 @@ static bool parse_with_value(struct settings * settings, const char * option, ch
             strcmp(value, "on") == 0 ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
         return strcmp(value, "on") == 0 || strcmp(value, "off") == 0 || wrong(option, value);
     }
+    if (strcmp(option, "-ctk") == 0 || strcmp(option, "-ctv") == 0) {
+        enum ggml_type * type = option[3] == 'k' ? &settings->context.type_k : &settings->context.type_v;
+        *type                 = strcmp(value, "q8_0") == 0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
+        return *type == GGML_TYPE_Q8_0 || strcmp(value, "f16") == 0 || wrong(option, value);
+    }
     const bool is_number = strcmp(option, "-ngl") == 0 || strcmp(option, "-c") == 0 || strcmp(option, "-ub") == 0
         || strcmp(option, "-t") == 0;
     if (!is_number) {
@@ -229,6 +237,9 @@ static bool parse(struct settings * settings, int argc, char ** argv, char ** ov
             settings->context.op_offload = false;
         } else if (strcmp(argv[i], "-nr") == 0) {
             settings->model.use_extra_bufts = false;
+        } else if (strcmp(argv[i], "--rerank") == 0) {
+            settings->context.embeddings   = true;
+            settings->context.pooling_type = LLAMA_POOLING_TYPE_RANK;
         } else if (strcmp(argv[i], "--pipelines") == 0) {
             settings->pipelines = true;
         } else if (strcmp(argv[i], "--list-devices") == 0) {
@@ -306,13 +317,15 @@ static bool generate(struct llama_context ** contexts, int32_t vocab_size, const
             }
         }
         for (long long c = 0; c < settings->contexts; c++) {
-            const float * logits = llama_get_logits_ith(contexts[c], -1);
-            if (logits == NULL) {
+            const bool    ranks  = settings->context.embeddings;
+            const int32_t count  = ranks ? 1 : vocab_size;
+            const float * values = ranks ? llama_get_embeddings_seq(contexts[c], 0) : llama_get_logits_ith(contexts[c], -1);
+            if (values == NULL) {
                 fprintf(stderr, PROGRAM ": no logits after decoding\n");
                 return false;
             }
-            hash    = fnv1a_64(hash, logits, (size_t) vocab_size * sizeof(float));
-            next[c] = most_likely_token(logits, vocab_size);
+            hash    = fnv1a_64(hash, values, (size_t) count * sizeof(float));
+            next[c] = most_likely_token(values, count);
         }
     }
     printf("logits_hash=%016" PRIx64 "\nmilliseconds=%.1f\n", hash, (double) (nanoseconds_now() - start) / 1e6);

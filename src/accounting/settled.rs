@@ -111,6 +111,8 @@ pub fn settled(mut devices: Vec<AccountedDevice>, buffers: &[Measured], graphs: 
         devices[held.device].sums.add(&sums);
         settled.push(held.accounted(&devices[held.device], *resident, sums));
     }
+    // The host, and then cards in the order of their numbers.
+    devices.sort_by_cached_key(|device| (device.kind != "cpu", device.name.len(), device.name.clone()));
     Accounting { devices, buffers: settled, graphs, unread, ..Accounting::default() }
 }
 

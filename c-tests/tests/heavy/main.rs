@@ -6,6 +6,7 @@ mod injected;
 mod installed;
 mod large_graphs;
 mod low_addresses;
+mod measured_answers;
 mod node;
 mod placed_devices;
 mod read_layouts;

@@ -8,7 +8,8 @@ use crate::support;
 use lastuse_c_tests::{PlacedCase, PlacedProgram, head_on_host, on_any_machine, sweep};
 use lastuse_vendor::{llama, target_folder};
 
-fn program() -> &'static PlacedProgram {
+/// Returns the program, which is built once.
+pub fn program() -> &'static PlacedProgram {
     static PROGRAM: OnceLock<PlacedProgram> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         support::tool::file();

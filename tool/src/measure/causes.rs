@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use crate::compare::at_peak;
 use crate::report::group_name;
 
-/// The most groups that are told of each class; the rest is summed up.
+/// The most groups that are told of each class, and the least part of its bytes that each has; the rest is summed up.
 const MOST: usize = 8;
+const LEAST_PART: Bytes = 1000;
 
 /// A reason for bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,11 +65,17 @@ pub fn causes(accounting: &Accounting, device: &str) -> Vec<Cause> {
 
 /// Returns the largest groups of a class, and the sum of the others.
 fn summed_up(of_class: &[Cause]) -> Vec<Cause> {
-    let (first, rest) = of_class.split_at(of_class.len().min(MOST));
+    let total: Bytes = of_class.iter().map(|cause| cause.bytes).sum();
+    let large = of_class.iter().take(MOST).take_while(|cause| cause.bytes >= total / LEAST_PART).count();
+    let (first, rest) = of_class.split_at(large);
     let mut all = first.to_vec();
-    if let [one, ..] = rest {
-        let bytes = rest.iter().map(|cause| cause.bytes).sum();
-        all.push(Cause { class: one.class, bytes, what: format!("{} other groups of tensors", rest.len()) });
+    match rest {
+        [] => {}
+        [one] => all.push(one.clone()),
+        [one, ..] => {
+            let bytes = rest.iter().map(|cause| cause.bytes).sum();
+            all.push(Cause { class: one.class, bytes, what: format!("{} other groups of tensors", rest.len()) });
+        }
     }
     all
 }

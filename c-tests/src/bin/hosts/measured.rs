@@ -25,6 +25,9 @@ pub fn measure_jobs(host: &str, folder: &Path, jobs: &[&Job], options: &Options)
     let is_wanted =
         |job: &&&Job| job.way == Way::Preloaded && job.threads != Threads::SeveralWithAllocators && options.names(job);
     let wanted: Vec<&&Job> = jobs.iter().filter(is_wanted).collect();
+    if wanted.is_empty() {
+        return Err(format!("no job of {host} that can be measured has the words {:?}", options.only));
+    }
     let mut wrong = 0;
     for (number, job) in wanted.iter().enumerate() {
         eprintln!("[{host}] measured, {} of {}: {}", number + 1, wanted.len(), job.label());
