@@ -9,7 +9,7 @@ use libc::{FILE, off_t, size_t};
 
 use crate::ggml::platform::next_symbol;
 use crate::is_active;
-use crate::results::{Use, opened};
+use crate::results::{Use, opened, removed, renamed};
 use crate::wrapped::c_name;
 
 type Open = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut FILE;
@@ -126,20 +126,22 @@ wrap_streams! {
     freopen64(path, mode, stream): Reopen;
 }
 
-/// Wraps the C library's function: a file of results may be written under another name first.
+/// Wraps the C library's function: a file of results may be written under another name first. One that would be replaced stays.
 ///
 /// # Safety
 /// The requirements of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
-    // SAFETY: the caller's path.
-    unsafe { opened(to, Use::Change) };
+    // SAFETY: the caller's paths.
+    if unsafe { renamed(from, to) } {
+        return 0;
+    }
     // SAFETY: the caller's arguments, forwarded.
     let done = unsafe { libc::syscall(libc::SYS_renameat2, libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) };
     c_int::try_from(done).unwrap_or(-1)
 }
 
-/// Defines functions that remove a file by its path.
+/// Defines functions that remove a file by its path: one that was there before the program started stays.
 macro_rules! removes {
     ($($name:ident)+) => {
         $(
@@ -150,7 +152,7 @@ macro_rules! removes {
                 static NEXT: OnceLock<usize> = OnceLock::new();
                 const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 // SAFETY: the caller's path.
-                let path = unsafe { opened(path, Use::Read) };
+                let Some(path) = (unsafe { removed(path) }) else { return 0 };
                 // SAFETY: its type in stdio.h or unistd.h.
                 let next: unsafe extern "C" fn(*const c_char) -> c_int = unsafe { next(&NEXT, NAME) };
                 // SAFETY: the caller's path, or that of the file in its place.

@@ -19,13 +19,23 @@ pub enum Use {
     Replace,
 }
 
-/// Files that a program has opened to be replaced, before it has computed anything.
+/// Files that a program has opened to be replaced, renamed or removed, before it has computed anything.
 #[derive(Debug, Default)]
 struct Written {
-    /// Those that were there, with the files that are written in their place.
-    replaced: Vec<(PathBuf, CString)>,
+    /// Those that were there, with the files in their place; the last one of a name counts.
+    replaced: Vec<Replaced>,
     /// Those that were not there.
     created: Vec<PathBuf>,
+}
+
+/// A name that stands for another file, or for none.
+#[derive(Debug)]
+struct Replaced {
+    name: PathBuf,
+    /// The path of the file; it stays for as long as the program runs.
+    instead: CString,
+    /// Whether the file is one of the dry run.
+    is_own: bool,
 }
 
 static WRITTEN: Mutex<Written> = Mutex::new(Written { replaced: Vec::new(), created: Vec::new() });
@@ -58,33 +68,42 @@ fn is_exempt(path: &Path) -> bool {
         || CACHES.iter().any(is_in)
 }
 
+/// Returns the absolute path that a program names.
+///
+/// # Safety
+/// `path` is a string that ends in NUL.
+unsafe fn absolute_path(path: *const c_char) -> PathBuf {
+    // SAFETY: a string that ends in NUL: see "# Safety".
+    let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
+    absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// Returns the path that is opened in place of another one. A file that a program would replace before it has computed anything
 /// stays as it is, and another one is written; afterwards a file that it would write has results, and the dry run ends.
 ///
 /// # Safety
 /// `path` is a string that ends in NUL, or null.
 pub unsafe fn opened(path: *const c_char, how: Use) -> *const c_char {
-    if !is_active() || path.is_null() {
+    if !is_active() || path.is_null() || (how == Use::Read && written().replaced.is_empty()) {
         return path;
     }
     // SAFETY: a string that ends in NUL: see "# Safety".
-    let name = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
-    if how == Use::Read && written().replaced.is_empty() {
-        return path;
-    }
-    let name = absolute(name).unwrap_or_else(|_| name.to_owned());
-    if let Some((_, instead)) = written().replaced.iter().find(|(replaced, _)| *replaced == name) {
-        // It stays for as long as the program runs.
-        return instead.as_ptr();
+    let name = unsafe { absolute_path(path) };
+    let replaced = written().find(&name).map(|it| (it.instead.as_ptr(), it.is_own));
+    match (replaced, how) {
+        (Some((instead, true)), _) | (Some((instead, false)), Use::Read) => return instead,
+        (Some((_, false)), Use::Replace) => return written().replace(name),
+        (Some((_, false)), Use::Change) => {
+            end(End::Unknown, &format!("it changes {}, which it has renamed", name.display()));
+        }
+        (None, _) => {}
     }
     if how == Use::Read || is_exempt(&name) {
         return path;
     }
-    if graphs() > 0 {
-        end(End::Complete, &format!("it was about to write {}, without a result", name.display()));
-    }
+    end_after_graphs("write", &name);
     match (how, name.exists()) {
-        (Use::Replace, true) => instead_of(name),
+        (Use::Replace, true) => written().replace(name),
         (_, true) => path,
         (_, false) => {
             written().created.push(name);
@@ -93,21 +112,100 @@ pub unsafe fn opened(path: *const c_char, how: Use) -> *const c_char {
     }
 }
 
-/// Returns the path of a new file in the folder of the dry run.
-fn instead_of(name: PathBuf) -> *const c_char {
+/// Returns the path to remove in place of another one. A file that was there before the program started stays, and is not there for
+/// the program: `None`.
+///
+/// # Safety
+/// `path` is a string that ends in NUL, or null.
+pub unsafe fn removed(path: *const c_char) -> Option<*const c_char> {
+    if !is_active() || path.is_null() {
+        return Some(path);
+    }
+    // SAFETY: a string that ends in NUL: see "# Safety".
+    let name = unsafe { absolute_path(path) };
+    let replaced = written().find(&name).map(|it| (it.instead.as_ptr(), it.is_own));
+    match replaced {
+        Some((instead, true)) => return Some(instead),
+        None if !is_file(&name) || is_exempt(&name) || written().created.contains(&name) => return Some(path),
+        _ => {}
+    }
+    end_after_graphs("remove", &name);
+    written().replace(name);
+    None
+}
+
+/// Returns `true` if the files of two names stay as they are where a program renames one: it then finds the first by the second name.
+/// One that the dry run has made is renamed, unless that would replace another.
+///
+/// # Safety
+/// `from` and `to` are strings that end in NUL, or null.
+pub unsafe fn renamed(from: *const c_char, to: *const c_char) -> bool {
+    if !is_active() || from.is_null() || to.is_null() {
+        return false;
+    }
+    // SAFETY: a string that ends in NUL: see "# Safety".
+    let from = unsafe { absolute_path(from) };
+    // SAFETY: as above.
+    let to = unsafe { absolute_path(to) };
+    if is_exempt(&from) || is_exempt(&to) {
+        return false;
+    }
+    end_after_graphs("write", &to);
     let mut written = written();
-    let path = folder().join(format!("{}-{}.written", std::process::id(), written.replaced.len()));
-    let path = CString::new(path.into_os_string().into_encoded_bytes()).unwrap_or_default();
-    let address = path.as_ptr();
-    written.replaced.push((name, path));
-    address
+    let is_created = written.created.contains(&from);
+    let source = match written.find(&from) {
+        Some(Replaced { instead, is_own, .. }) => (instead.clone(), *is_own),
+        None if !is_file(&from) => return false,
+        None => (c_path(from.clone()), is_created),
+    };
+    if is_created && written.find(&to).is_none() && !to.exists() {
+        written.created.retain(|created| *created != from);
+        written.created.push(to);
+        return false;
+    }
+    let (instead, is_own) = source;
+    written.replaced.push(Replaced { name: to, instead, is_own });
+    written.replace(from);
+    true
+}
+
+fn is_file(name: &Path) -> bool {
+    name.symlink_metadata().is_ok_and(|it| !it.is_dir())
+}
+
+/// Ends the dry run if a graph was left out, since what the program does with a file has results.
+fn end_after_graphs(what: &str, name: &Path) {
+    if graphs() > 0 {
+        end(End::Complete, &format!("it was about to {what} {}, without a result", name.display()));
+    }
+}
+
+fn c_path(path: PathBuf) -> CString {
+    CString::new(path.into_os_string().into_encoded_bytes()).unwrap_or_default()
+}
+
+impl Written {
+    /// Returns what stands for a name.
+    fn find(&self, name: &Path) -> Option<&Replaced> {
+        self.replaced.iter().rev().find(|replaced| replaced.name == name)
+    }
+
+    /// Returns the path of a new file in the folder of the dry run, in place of another one.
+    fn replace(&mut self, name: PathBuf) -> *const c_char {
+        let instead = c_path(folder().join(format!("{}-{}.written", std::process::id(), self.replaced.len())));
+        let path = instead.as_ptr();
+        self.replaced.push(Replaced { name, instead, is_own: true });
+        path
+    }
 }
 
 /// Removes the files that were not there before.
 pub fn remove_created() {
     let created = std::mem::take(&mut written().created);
     for file in created {
-        // The program may have removed it.
-        let _ = std::fs::remove_file(file);
+        let path = c_path(file);
+        // Not the function, which this library wraps. The program may have removed it.
+        // SAFETY: a string that ends in NUL.
+        unsafe { libc::syscall(libc::SYS_unlinkat, libc::AT_FDCWD, path.as_ptr(), 0) };
     }
 }

@@ -90,7 +90,8 @@ fn each_card_needs_what_one_layer_needs() {
     let one_copy = "ggml built with GGML_SCHED_MAX_COPIES=1";
     let rows = ["GPU0", "GPU1", "GPU2", "GPU3"].map(|gpu| {
         let [weights, compute, total] = ["weights", "compute", "total"].map(|class| found.bytes(gpu, class));
-        let [layer, copies] = ["what a layer alone needs", "copies for a pipeline"].map(|words| found.cause(gpu, words));
+        let [layer, copies] =
+            ["what a layer alone needs", "copies for a pipeline"].map(|words| found.cause(gpu, words));
         assert_eq!(layer, found.cause("GPU0", "what a layer alone needs"), "{gpu}");
         // Nothing of importance is left.
         assert!(layer + copies > compute - (1 << 20), "{gpu}: {}", found.device(gpu));

@@ -7,6 +7,8 @@
 //   reads-small   reads back what it has written to a small tensor, and prints whether that is the same
 //   reads-weights reads the weights back
 //   fails         ends with an error before it computes anything
+//   renames FILE  renames FILE to FILE.old, which is there, and reads it there; writes a new FILE.new and renames it to FILE; removes
+//                 FILE.old; computes a graph
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -70,6 +72,46 @@ static float compute(const struct model * model, ggml_gallocr_t allocator) {
     return result;
 }
 
+static void write_line(const char * path, const char * line) {
+    FILE * file = fopen(path, "w");
+    if (file == NULL || fprintf(file, "%s\n", line) < 0 || fclose(file) != 0) {
+        fprintf(stderr, "dry_run: cannot write %s\n", path);
+        exit(1);
+    }
+}
+
+static void expect_line(const char * path, const char * expected) {
+    char   line[64] = "";
+    FILE * file     = fopen(path, "r");
+    if (file != NULL) {
+        if (fgets(line, sizeof(line), file) != NULL) {
+            line[strcspn(line, "\n")] = '\0';
+        }
+        fclose(file);
+    }
+    if ((file == NULL) != (expected == NULL) || (expected != NULL && strcmp(line, expected) != 0)) {
+        fprintf(stderr, "dry_run: %s has the line '%s'\n", path, line);
+        exit(1);
+    }
+}
+
+static void rename_files(const char * file) {
+    char old[512], new[512];
+    snprintf(old, sizeof(old), "%s.old", file);
+    snprintf(new, sizeof(new), "%s.new", file);
+    rename(file, old);
+    expect_line(file, NULL);
+    expect_line(old, "earlier");
+    write_line(new, "later");
+    rename(new, file);
+    expect_line(new, NULL);
+    expect_line(file, "later");
+    remove(old);
+    expect_line(old, NULL);
+    write_line(old, "again");
+    expect_line(old, "again");
+}
+
 int main(int count, char ** arguments) {
     struct model model;
     const char * what  = count > 1 ? arguments[1] : "";
@@ -79,6 +121,9 @@ int main(int count, char ** arguments) {
     if (strcmp(what, "fails") == 0) {
         fprintf(stderr, "dry_run: it fails on purpose\n");
         return 7;
+    }
+    if (strcmp(what, "renames") == 0) {
+        rename_files(file);
     }
     if (strcmp(what, "reads-small") == 0) {
         float written[SMALL], read[SMALL];

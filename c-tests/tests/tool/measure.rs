@@ -162,6 +162,22 @@ fn programs_are_ended_where_nothing_more_is_allocated() {
 }
 
 #[test]
+fn files_that_are_renamed_and_removed_stay() {
+    let (program, folder) = (program(), new_folder("renamed"));
+    let [file, old] = ["results", "results.old"].map(|name| folder.join(name));
+    fs::write(&file, "earlier\n").expect("it can be written");
+    fs::write(&old, "oldest\n").expect("it can be written");
+    let json = measured(&[&*program, "renames", file.to_str().expect("UTF-8")]);
+    assert!(json["processes"][0]["end"].as_str().is_some_and(|end| end.contains("has ended")), "{json}");
+    assert_eq!([&file, &old].map(|path| fs::read_to_string(path).expect("it stays")), ["earlier\n", "oldest\n"]);
+    assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 2);
+    // The program does what it says where nothing is in its way.
+    let run = call(&["run", &program, "renames", file.to_str().expect("UTF-8")]);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    assert_eq!([&file, &old].map(|path| fs::read_to_string(path).expect("they are written")), ["later\n", "again\n"]);
+}
+
+#[test]
 fn weights_are_not_read() {
     let (program, folder) = (program(), new_folder("weights"));
     let sparse = folder.join("weights");
