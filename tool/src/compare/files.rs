@@ -26,14 +26,17 @@ const ENDINGS: [&str; 3] = [".json", ".jsonl", ".jsonl.gz"];
 const EXPECTED: &str = "compared are two accountings (\"lastuse run --accounting=FILE.json\"), \
                         two reports (--json -o FILE.json), also of \"lastuse measure\", or two captures (--capture DIR)";
 
-/// Returns whether the words of a command line are files to compare, not a program and its arguments: the first is not a
-/// program, and it, or the other of two, has what can be compared.
+/// Returns whether the words of a command line are files to compare, not a program and its arguments: the first is a folder, or it is
+/// not a program, and it, or the other of two, has what can be compared.
 pub fn are_meant(words: &[OsString]) -> bool {
     let others = match words {
         [_, other] => std::slice::from_ref(other),
         _ => &[],
     };
-    words.first().is_some_and(|first| !is_program(first) && (is_data(first) || others.iter().any(is_data)))
+    let is_meant = |first: &OsString| {
+        Path::new(first).is_dir() || (!is_program(first) && (is_data(first) || others.iter().any(is_data)))
+    };
+    words.first().is_some_and(is_meant)
 }
 
 /// Returns whether a word names a file or folder that seems to have what can be compared, or ends as such names do.

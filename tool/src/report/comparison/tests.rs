@@ -93,7 +93,7 @@ fn classes_are_the_causes_where_tensors_are_not_known() {
         20,
     );
     let end = "Vulkan0: +6.00 MiB: +10.00 MiB are compute, and -4.00 MiB all else\n\
-        to see which tensors, compare two accountings: \"lastuse run --accounting=FILE.json PROGRAM\" writes one\n";
+        to see which tensors, compare two accountings (\"lastuse run --accounting=FILE.json\") or measurements with --why\n";
     assert!(text.ends_with(end), "{text}");
 }
 

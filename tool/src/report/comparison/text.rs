@@ -24,7 +24,7 @@ pub fn comparison_text(comparison: &Comparison, unit: SizeUnit, top: usize) -> S
     }
     comparison.changes.iter().for_each(|change| text += &closing_line(change, unit));
     if comparison.changes.iter().any(|change| change.causes.is_none() && !by_class(change).is_empty()) {
-        text += "to see which tensors, compare two accountings: \"lastuse run --accounting=FILE.json PROGRAM\" writes one\n";
+        text += "to see which tensors, compare two accountings (\"lastuse run --accounting=FILE.json\") or measurements with --why\n";
     }
     text
 }
