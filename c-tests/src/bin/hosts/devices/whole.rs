@@ -8,7 +8,7 @@ use lastuse_c_tests::{
 
 use super::log::Logged;
 use super::{DeviceTests, Findings};
-use crate::measured;
+use crate::measured::Measured;
 
 /// A model, the arguments of its runs, and whether it may fail on the device as it is.
 pub type Case = (PlacedModel, &'static [&'static str], bool);
@@ -95,8 +95,8 @@ pub fn test(tests: &DeviceTests<'_>, device: &str, findings: &mut Findings) -> R
 fn measured(program: &PlacedProgram, model: &Path, arguments: &str, folder: &Path) -> Result<String> {
     let all = format!("{} -t 1 -ngl 99 {arguments}", model.display());
     let all: Vec<String> = all.split_whitespace().map(str::to_owned).collect();
-    let tool = Program::existing(program.tool());
-    measured::compare(&tool, program.path(), &all, &program.environment(), folder)
+    let (tool, variables) = (Program::existing(program.tool()), program.environment());
+    Measured { tool, program: program.path(), arguments: all, variables, folder }.compare()
 }
 
 /// A model run as it is, and with lastuse.

@@ -17,7 +17,7 @@ use crate::faults::run_faults;
 use crate::job::{Job, OUTPUT, Way};
 use crate::jobs::Options;
 use crate::llama::{IN_TILES_WITH, LLAMA, LLAMA_4, LLAMA_OLDER, LlamaHost, LlamaPrograms, MODELS, Model, USES};
-use crate::measured::{dry_run, measure_jobs};
+use crate::measured::{Measured, measure_jobs};
 use crate::run::{Run, run};
 
 /// A llama.cpp whose RPC backend is used.
@@ -232,7 +232,7 @@ impl Host {
         let jobs = self.jobs()?;
         let servers = self.start()?;
         let asked = |command| servers.count(command);
-        dry_run(&jobs[0], &self.folder)?;
+        Measured::of(&jobs[0], &self.folder)?.call("measure")?;
         if let (buffers @ 1.., tensors) | (buffers, tensors @ 1..) = (asked("alloc_buffer")?, asked("set_tensor")?) {
             return Err(format!("servers allocated {buffers} buffers and got {tensors} tensors for a dry run"));
         }
