@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use crate::compute::{begin_alike, graphs};
 use crate::files::next;
-use crate::results::remove_created;
 use crate::wrapped::{c_name, of_lastuse};
 use crate::{MEASURE, is_active};
 
@@ -106,7 +105,6 @@ fn accounting_json() -> Option<String> {
 
 /// Writes how the dry run has ended, the number of graphs, why, and the notes, a line each.
 fn write_end(kind: &str, why: &str) {
-    remove_created();
     let notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner).join("\n");
     let why = why.replace('\n', " ");
     write(&file("end"), &format!("{kind}\n{}\n{why}\n{notes}\n", graphs()));

@@ -1,19 +1,17 @@
-//! The functions of the C library that open and map files: nothing is read ahead, and files that would hold results are not written.
+//! The functions of the C library that open, change and ask for files by their paths: what they do is decided by [`crate::overlay`].
 //!
-//! They are wrapped without a look at what is loaded, since the dynamic linker and allocators of memory call them too.
+//! Those that open files are wrapped without a look at what is loaded, since the dynamic linker and allocators of memory call them, too.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use libc::{FILE, off_t, size_t};
+use libc::{DIR, FILE, off_t};
 
 use crate::ggml::platform::next_symbol;
 use crate::is_active;
-use crate::results::{Use, opened, removed, renamed};
+use crate::overlay::{Access, Instead, adjusted, linked, made, opened, removed, renamed, set_error};
 use crate::wrapped::c_name;
-
-type Open = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut FILE;
-type Reopen = unsafe extern "C" fn(*const c_char, *const c_char, *mut FILE) -> *mut FILE;
 
 /// Returns the function of the C library with this name.
 ///
@@ -26,24 +24,33 @@ pub unsafe fn next<F: Copy>(known: &OnceLock<usize>, name: &CStr) -> F {
     unsafe { std::mem::transmute_copy(&address) }
 }
 
-fn use_of_flags(flags: c_int) -> Use {
-    match flags & libc::O_ACCMODE {
-        libc::O_RDONLY => Use::Read,
-        _ if flags & libc::O_TRUNC != 0 => Use::Replace,
-        _ => Use::Change,
+// ---------------------------------------------------------------------------------------------------
+// Opening
+// ---------------------------------------------------------------------------------------------------
+
+fn access_of_flags(flags: c_int) -> Access {
+    if flags & libc::O_TMPFILE == libc::O_TMPFILE {
+        return Access::READ;
+    }
+    Access {
+        writes: flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0,
+        empties: flags & libc::O_TRUNC != 0,
+        makes: flags & libc::O_CREAT != 0,
+        is_new: flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL,
     }
 }
 
 /// # Safety
 /// `mode` is a string that ends in NUL.
-unsafe fn use_of_mode(mode: *const c_char) -> Use {
+unsafe fn access_of_mode(mode: *const c_char) -> Access {
     // SAFETY: a string that ends in NUL: see "# Safety".
     let mode = unsafe { CStr::from_ptr(mode) }.to_bytes();
+    let is_new = mode.contains(&b'x');
     match mode.first() {
-        Some(b'w') => Use::Replace,
-        Some(b'a') => Use::Change,
-        _ if mode.contains(&b'+') => Use::Change,
-        _ => Use::Read,
+        Some(b'w') => Access { writes: true, empties: true, makes: true, is_new },
+        Some(b'a') => Access { writes: true, empties: false, makes: true, is_new },
+        _ if mode.contains(&b'+') => Access::CHANGE,
+        _ => Access::READ,
     }
 }
 
@@ -54,17 +61,18 @@ pub unsafe extern "C" fn openat(folder: c_int, path: *const c_char, flags: c_int
     if is_active() && flags & libc::O_DIRECT != 0 {
         // What is read past the cache of the system goes through memory of the program. Programs then read such files in the
         // ordinary way.
-        // SAFETY: takes nothing.
-        let error = unsafe { libc::__errno_location() };
-        // SAFETY: the address of this thread's error number.
-        unsafe { error.write(libc::EINVAL) };
+        set_error(libc::EINVAL);
         return -1;
     }
+    let open = |folder: c_int, path: *const c_char| {
+        // SAFETY: the caller's arguments, or another path.
+        let file = unsafe { libc::syscall(libc::SYS_openat, folder, path, flags, mode) };
+        c_int::try_from(file).unwrap_or(-1)
+    };
     // SAFETY: the caller's path.
-    let path = unsafe { opened(path, use_of_flags(flags)) };
-    // SAFETY: the caller's arguments, forwarded.
-    let file = unsafe { libc::syscall(libc::SYS_openat, folder, path, flags, mode) };
-    c_int::try_from(file).unwrap_or(-1)
+    let instead = unsafe { opened(folder, path, access_of_flags(flags)) };
+    // SAFETY: as that function is called.
+    unsafe { instead.call(folder, path, open) }
 }
 
 /// Defines functions that open a file by another one.
@@ -88,172 +96,235 @@ opens! {
     openat64(folder: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) => folder, path, flags, mode;
     creat(path: *const c_char, mode: libc::mode_t)
         => libc::AT_FDCWD, path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode;
+    creat64(path: *const c_char, mode: libc::mode_t)
+        => libc::AT_FDCWD, path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode;
     __open_2(path: *const c_char, flags: c_int) => libc::AT_FDCWD, path, flags, 0;
     __open64_2(path: *const c_char, flags: c_int) => libc::AT_FDCWD, path, flags, 0;
+    __openat_2(folder: c_int, path: *const c_char, flags: c_int) => folder, path, flags, 0;
+    __openat64_2(folder: c_int, path: *const c_char, flags: c_int) => folder, path, flags, 0;
 }
 
-/// Wraps functions that open a stream.
-macro_rules! wrap_streams {
-    ($($name:ident($path:ident, $mode:ident $(, $stream:ident)?): $type:ty;)+) => {
+/// Wraps functions that return an object for a path; null if they fail.
+macro_rules! wrap_objects {
+    ($($name:ident($path:ident $(, $argument:ident: $type:ty)*) -> $result:ty, $access:expr;)+) => {
         $(
             /// # Safety
             /// The requirements of that function.
             #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name(
-                $path: *const c_char,
-                $mode: *const c_char,
-                $($stream: *mut FILE,)?
-            ) -> *mut FILE {
+            #[allow(unused_unsafe, reason = "not each looks at arguments")]
+            pub unsafe extern "C" fn $name($path: *const c_char $(, $argument: $type)*) -> *mut $result {
                 static NEXT: OnceLock<usize> = OnceLock::new();
                 const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
-                // SAFETY: the caller's mode.
-                let how = unsafe { use_of_mode($mode) };
+                // SAFETY: the caller's arguments.
+                let access = unsafe { $access };
                 // SAFETY: the caller's path.
-                let $path = unsafe { opened($path, how) };
-                // SAFETY: its type in stdio.h.
-                let next: $type = unsafe { next(&NEXT, NAME) };
-                // SAFETY: the caller's arguments, forwarded.
-                unsafe { next($path, $mode $(, $stream)?) }
+                let instead = unsafe { opened(libc::AT_FDCWD, $path, access) };
+                let $path = match &instead {
+                    Instead::With(path) => path.as_ptr(),
+                    Instead::Fails(error) => {
+                        set_error(*error);
+                        return null_mut();
+                    }
+                    Instead::AsAsked | Instead::Done => $path,
+                };
+                // SAFETY: its type in the C library.
+                let next: unsafe extern "C" fn(*const c_char $(, $type)*) -> *mut $result = unsafe { next(&NEXT, NAME) };
+                // SAFETY: the caller's arguments, or another path.
+                unsafe { next($path $(, $argument)*) }
             }
         )+
     };
 }
 
-wrap_streams! {
-    fopen(path, mode): Open;
-    fopen64(path, mode): Open;
-    freopen(path, mode, stream): Reopen;
-    freopen64(path, mode, stream): Reopen;
+wrap_objects! {
+    fopen(path, mode: *const c_char) -> FILE, access_of_mode(mode);
+    fopen64(path, mode: *const c_char) -> FILE, access_of_mode(mode);
+    freopen(path, mode: *const c_char, stream: *mut FILE) -> FILE, access_of_mode(mode);
+    freopen64(path, mode: *const c_char, stream: *mut FILE) -> FILE, access_of_mode(mode);
+    opendir(path) -> DIR, Access::READ;
 }
 
-/// Wraps the C library's function: a file of results may be written under another name first. One that would be replaced stays.
-///
-/// # Safety
-/// The requirements of that function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
-    // SAFETY: the caller's paths.
-    if unsafe { renamed(from, to) } {
-        return 0;
-    }
-    // SAFETY: the caller's arguments, forwarded.
-    let done = unsafe { libc::syscall(libc::SYS_renameat2, libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) };
-    c_int::try_from(done).unwrap_or(-1)
-}
+// ---------------------------------------------------------------------------------------------------
+// Names
+// ---------------------------------------------------------------------------------------------------
 
-/// Defines functions that remove a file by its path: one that was there before the program started stays.
-macro_rules! removes {
-    ($($name:ident)+) => {
-        $(
-            /// # Safety
-            /// The requirements of that function.
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name(path: *const c_char) -> c_int {
-                static NEXT: OnceLock<usize> = OnceLock::new();
-                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
-                // SAFETY: the caller's path.
-                let Some(path) = (unsafe { removed(path) }) else { return 0 };
-                // SAFETY: its type in stdio.h or unistd.h.
-                let next: unsafe extern "C" fn(*const c_char) -> c_int = unsafe { next(&NEXT, NAME) };
-                // SAFETY: the caller's path, or that of the file in its place.
-                unsafe { next(path) }
-            }
-        )+
-    };
-}
-
-removes! { unlink remove }
-
-/// Wraps the C library's function: pages of a file are not read before they are used.
-///
-/// # Safety
-/// The requirements of that function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mmap(
-    at: *mut c_void,
-    length: size_t,
-    protection: c_int,
-    flags: c_int,
-    file: c_int,
-    position: off_t,
-) -> *mut c_void {
-    let flags = if is_active() && file >= 0 { flags & !libc::MAP_POPULATE } else { flags };
-    // SAFETY: the caller's arguments, forwarded.
-    let mapped = unsafe { libc::syscall(libc::SYS_mmap, at, length, protection, flags, file, position) };
-    std::ptr::with_exposed_provenance_mut(usize::from_ne_bytes(mapped.to_ne_bytes()))
-}
-
-/// # Safety
-/// The requirements of that function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mmap64(
-    at: *mut c_void,
-    length: size_t,
-    protection: c_int,
-    flags: c_int,
-    file: c_int,
-    position: off_t,
-) -> *mut c_void {
-    // SAFETY: the caller's arguments, forwarded.
-    unsafe { mmap(at, length, protection, flags, file, position) }
-}
-
-/// Linux's number of the advice that reads pages.
-const MADV_POPULATE_READ: c_int = 22;
-
-/// Wraps the C library's function: pages are not read ahead.
-///
-/// # Safety
-/// The requirements of that function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn madvise(at: *mut c_void, length: size_t, advice: c_int) -> c_int {
-    if is_active() && [libc::MADV_WILLNEED, MADV_POPULATE_READ].contains(&advice) {
-        return 0;
-    }
-    // SAFETY: the caller's arguments, forwarded.
-    let done = unsafe { libc::syscall(libc::SYS_madvise, at, length, advice) };
-    c_int::try_from(done).unwrap_or(-1)
-}
-
-/// Wraps the C library's function: as [`madvise`]; it returns the error, and does nothing for pages that are not needed.
-///
-/// # Safety
-/// The requirements of that function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_madvise(at: *mut c_void, length: size_t, advice: c_int) -> c_int {
-    if advice == libc::POSIX_MADV_DONTNEED {
-        return 0;
-    }
-    // SAFETY: the caller's arguments, forwarded.
-    if unsafe { madvise(at, length, advice) } == 0 {
-        return 0;
-    }
-    // SAFETY: takes nothing.
-    let error = unsafe { libc::__errno_location() };
-    // SAFETY: the address of this thread's error number.
-    unsafe { error.read() }
-}
-
-/// Defines functions that lock pages, which would read them: they lock none.
-macro_rules! locks {
-    ($($name:ident($($argument:ident: $type:ty),*) by $call:ident;)+) => {
+/// Defines functions that change names of files, by a system call that has a folder for each path.
+macro_rules! names {
+    ($($name:ident($($argument:ident: $type:ty),*) $decided:expr => $at:expr, $path:expr, |$place:ident, $named:ident| $call:expr;)+) => {
         $(
             /// # Safety
             /// The requirements of that function.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
-                if is_active() {
-                    return 0;
-                }
-                // SAFETY: the caller's arguments, forwarded.
-                c_int::try_from(unsafe { libc::syscall(libc::$call, $($argument),*) }).unwrap_or(-1)
+                // SAFETY: the caller's paths.
+                let instead = unsafe { $decided };
+                // SAFETY: the caller's arguments, or another path.
+                let call = |$place: c_int, $named: *const c_char| c_int::try_from(unsafe { $call }).unwrap_or(-1);
+                // SAFETY: as that function is called.
+                unsafe { instead.call($at, $path, call) }
             }
         )+
     };
 }
 
-locks! {
-    mlock(at: *const c_void, length: size_t) by SYS_mlock;
-    mlock2(at: *const c_void, length: size_t, flags: c_int) by SYS_mlock2;
-    mlockall(flags: c_int) by SYS_mlockall;
+const HERE: c_int = libc::AT_FDCWD;
+
+names! {
+    unlinkat(at: c_int, path: *const c_char, flags: c_int) removed(at, path, flags & libc::AT_REMOVEDIR != 0)
+        => at, path, |at, path| libc::syscall(libc::SYS_unlinkat, at, path, flags);
+    renameat2(at: c_int, path: *const c_char, to: c_int, other: *const c_char, flags: c_uint)
+        renamed((at, path), (to, other), flags)
+        => at, path, |at, path| libc::syscall(libc::SYS_renameat2, at, path, to, other, flags);
+    mkdirat(at: c_int, path: *const c_char, mode: libc::mode_t) made(at, path)
+        => at, path, |at, path| libc::syscall(libc::SYS_mkdirat, at, path, mode);
+    symlinkat(target: *const c_char, at: c_int, path: *const c_char) linked((HERE, target), (at, path), true)
+        => at, path, |at, path| libc::syscall(libc::SYS_symlinkat, target, at, path);
+    linkat(from: c_int, target: *const c_char, at: c_int, path: *const c_char, flags: c_int)
+        linked((from, target), (at, path), false)
+        => at, path, |at, path| libc::syscall(libc::SYS_linkat, from, target, at, path, flags);
+    fchmodat(at: c_int, path: *const c_char, mode: libc::mode_t, flags: c_int) adjusted(at, path)
+        => at, path, |at, path| libc::syscall(libc::SYS_fchmodat, at, path, mode, flags);
+    fchownat(at: c_int, path: *const c_char, owner: libc::uid_t, group: libc::gid_t, flags: c_int) adjusted(at, path)
+        => at, path, |at, path| libc::syscall(libc::SYS_fchownat, at, path, owner, group, flags);
+    truncate(path: *const c_char, length: off_t) opened(HERE, path, Access::CHANGE)
+        => HERE, path, |_at, path| libc::syscall(libc::SYS_truncate, path, length);
+    chdir(path: *const c_char) opened(HERE, path, Access::READ)
+        => HERE, path, |_at, path| libc::syscall(libc::SYS_chdir, path);
+    faccessat(at: c_int, path: *const c_char, mode: c_int, flags: c_int) opened(at, path, Access::READ)
+        => at, path, |at, path| libc::syscall(libc::SYS_faccessat, at, path, mode, flags);
+    fstatat(at: c_int, path: *const c_char, facts: *mut c_void, flags: c_int) opened(at, path, Access::READ)
+        => at, path, |at, path| libc::syscall(libc::SYS_newfstatat, at, path, facts, flags);
+    statx(at: c_int, path: *const c_char, flags: c_int, mask: c_uint, facts: *mut c_void) opened(at, path, Access::READ)
+        => at, path, |at, path| libc::syscall(libc::SYS_statx, at, path, flags, mask, facts);
+    utimensat(at: c_int, path: *const c_char, times: *const c_void, flags: c_int) adjusted(at, path)
+        => at, path, |at, path| libc::syscall(libc::SYS_utimensat, at, path, times, flags);
+}
+
+/// Defines functions by another one with more arguments.
+macro_rules! short_names {
+    ($($name:ident($($argument:ident: $type:ty),*) => $call:expr;)+) => {
+        $(
+            /// # Safety
+            /// The requirements of that function.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+                // SAFETY: the caller's arguments, forwarded.
+                unsafe { $call }
+            }
+        )+
+    };
+}
+
+short_names! {
+    unlink(path: *const c_char) => unlinkat(HERE, path, 0);
+    rmdir(path: *const c_char) => unlinkat(HERE, path, libc::AT_REMOVEDIR);
+    rename(path: *const c_char, to: *const c_char) => renameat2(HERE, path, HERE, to, 0);
+    renameat(at: c_int, path: *const c_char, to: c_int, other: *const c_char) => renameat2(at, path, to, other, 0);
+    mkdir(path: *const c_char, mode: libc::mode_t) => mkdirat(HERE, path, mode);
+    symlink(target: *const c_char, path: *const c_char) => symlinkat(target, HERE, path);
+    link(target: *const c_char, path: *const c_char) => linkat(HERE, target, HERE, path, 0);
+    chmod(path: *const c_char, mode: libc::mode_t) => fchmodat(HERE, path, mode, 0);
+    chown(path: *const c_char, owner: libc::uid_t, group: libc::gid_t) => fchownat(HERE, path, owner, group, 0);
+    truncate64(path: *const c_char, length: off_t) => truncate(path, length);
+    access(path: *const c_char, mode: c_int) => faccessat(HERE, path, mode, 0);
+    fstatat64(at: c_int, path: *const c_char, facts: *mut c_void, flags: c_int) => fstatat(at, path, facts, flags);
+    stat(path: *const c_char, facts: *mut c_void) => fstatat(HERE, path, facts, 0);
+    stat64(path: *const c_char, facts: *mut c_void) => fstatat(HERE, path, facts, 0);
+    lstat(path: *const c_char, facts: *mut c_void) => fstatat(HERE, path, facts, libc::AT_SYMLINK_NOFOLLOW);
+    lstat64(path: *const c_char, facts: *mut c_void) => fstatat(HERE, path, facts, libc::AT_SYMLINK_NOFOLLOW);
+}
+
+/// Removes a file or an empty folder, as the C library's function does.
+///
+/// # Safety
+/// The requirements of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn remove(path: *const c_char) -> c_int {
+    // SAFETY: the caller's path.
+    let done = unsafe { unlink(path) };
+    // SAFETY: takes nothing.
+    let error = unsafe { libc::__errno_location() };
+    // SAFETY: the address of this thread's error number.
+    if done == 0 || ![libc::EISDIR, libc::EPERM].contains(unsafe { &*error }) {
+        return done;
+    }
+    // SAFETY: the caller's path.
+    unsafe { rmdir(path) }
+}
+
+/// Makes something whose name is unique: that of `template` with other characters in place of the six that end `suffix` bytes before its
+/// end.
+///
+/// # Safety
+/// `template` is a string that ends in NUL and can be written.
+unsafe fn make_unique(template: *mut c_char, suffix: c_int, make: impl Fn(*const c_char) -> c_int) -> c_int {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    // SAFETY: a string that ends in NUL: see "# Safety".
+    let length = unsafe { libc::strlen(template) };
+    let start = usize::try_from(suffix).ok().and_then(|suffix| length.checked_sub(suffix)?.checked_sub(6));
+    let Some(start) = start else {
+        set_error(libc::EINVAL);
+        return -1;
+    };
+    loop {
+        let mut random = [0_u8; 6];
+        // SAFETY: six bytes, which are writable.
+        if unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) } != 6 {
+            return -1;
+        }
+        for (at, byte) in random.into_iter().enumerate() {
+            let letter = LETTERS[usize::from(byte) % LETTERS.len()];
+            let place = template.wrapping_add(start + at).cast::<u8>();
+            // SAFETY: within the string.
+            unsafe { place.write(letter) };
+        }
+        let made = make(template);
+        // SAFETY: takes nothing.
+        let error = unsafe { libc::__errno_location() };
+        // SAFETY: the address of this thread's error number.
+        if made >= 0 || unsafe { error.read() } != libc::EEXIST {
+            return made;
+        }
+    }
+}
+
+/// Defines functions that make a file with a unique name, which the C library would open itself.
+macro_rules! temporary {
+    ($($name:ident($template:ident $(, $argument:ident)*) => $suffix:expr, $flags:expr;)+) => {
+        $(
+            /// # Safety
+            /// The requirements of that function.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($template: *mut c_char $(, $argument: c_int)*) -> c_int {
+                let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | $flags;
+                // SAFETY: the caller's template.
+                let open = |path| unsafe { openat(HERE, path, flags, 0o600) };
+                // SAFETY: as above.
+                unsafe { make_unique($template, $suffix, open) }
+            }
+        )+
+    };
+}
+
+temporary! {
+    mkstemp(template) => 0, 0;
+    mkstemp64(template) => 0, 0;
+    mkostemp(template, flags) => 0, flags & !libc::O_ACCMODE;
+    mkostemp64(template, flags) => 0, flags & !libc::O_ACCMODE;
+    mkstemps(template, suffix) => suffix, 0;
+    mkstemps64(template, suffix) => suffix, 0;
+    mkostemps(template, suffix, flags) => suffix, flags & !libc::O_ACCMODE;
+    mkostemps64(template, suffix, flags) => suffix, flags & !libc::O_ACCMODE;
+}
+
+/// Makes a folder with a unique name, as the C library's function does.
+///
+/// # Safety
+/// The requirements of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mkdtemp(template: *mut c_char) -> *mut c_char {
+    // SAFETY: the caller's template.
+    let make = |path| unsafe { mkdir(path, 0o700) };
+    // SAFETY: as above.
+    if unsafe { make_unique(template, 0, make) } < 0 { null_mut() } else { template }
 }

@@ -8,8 +8,9 @@
 //!  answers     what ggml's functions say of them
 //!  tensors     reads and writes of tensors
 //!  reads       weights are not read
-//!  results     no file of results is written
-//!  files       the functions that open, map and remove files
+//!  overlay     no file of the system is changed: the program sees what it has written over them
+//!  files       the functions that open, name and change files
+//!  pages       those that map files
 //!  compute     graphs are allocated, and not computed
 //!  end         when there is nothing more to be learnt, and what is then written
 //! ```
@@ -37,8 +38,9 @@ mod stand_ins;
 mod answers;
 mod tensors;
 mod reads;
-mod results;
+mod overlay;
 mod files;
+mod pages;
 mod compute;
 mod end;
 
@@ -72,6 +74,7 @@ extern "C" fn begin() {
     if folder.is_null() || unsafe { CStr::from_ptr(folder) }.is_empty() {
         return;
     }
+    overlay::begin();
     IS_ACTIVE.store(true, Ordering::Relaxed);
     // SAFETY: its type in lastuse.h.
     let allocate_by: unsafe extern "C" fn(Option<Allocate>) =

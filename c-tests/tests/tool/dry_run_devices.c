@@ -43,8 +43,8 @@ static void layer_free(struct layer * layer) {
     ggml_free(layer->context);
 }
 
-// Computes the product of all layers and an input of some tokens, and reads a part of it.
-static void compute(ggml_backend_sched_t sched, const struct layer * layers, int count, int64_t tokens) {
+// Reserves a graph with the product of all layers and an input of some tokens, or computes it and reads a part of it.
+static void compute(ggml_backend_sched_t sched, const struct layer * layers, int count, int64_t tokens, bool reserves) {
     struct ggml_init_params params  = { 64 * ggml_tensor_overhead() + ggml_graph_overhead(), NULL, true };
     struct ggml_context *   context = ggml_init(params);
     struct ggml_cgraph *    graph   = ggml_new_graph(context);
@@ -57,6 +57,11 @@ static void compute(ggml_backend_sched_t sched, const struct layer * layers, int
     }
     ggml_set_output(sum);
     ggml_build_forward_expand(graph, sum);
+    if (reserves) {
+        CHECK(ggml_backend_sched_reserve(sched, graph), "no memory for a graph");
+        ggml_free(context);
+        return;
+    }
     ggml_backend_sched_reset(sched);
     CHECK(ggml_backend_sched_alloc_graph(sched, graph), "no memory for a graph");
     ggml_backend_tensor_memset(input, 0, 0, ggml_nbytes(input));
@@ -74,10 +79,11 @@ static ggml_backend_sched_t scheduler(void) {
 static void use_contexts(void) {
     struct layer         layers[]   = { layer_of(backends[0], WIDTH), layer_of(backends[CPU], WIDTH) };
     ggml_backend_sched_t contexts[] = { scheduler(), NULL };
-    compute(contexts[0], layers, 2, 64);
+    compute(contexts[0], layers, 2, 64, true);
+    compute(contexts[0], layers, 2, 64, false);
     contexts[1] = scheduler();
-    compute(contexts[1], layers, 2, 16);
-    compute(contexts[0], layers, 2, 64);
+    compute(contexts[1], layers, 2, 16, false);
+    compute(contexts[0], layers, 2, 64, false);
     for (int i = 0; i < 2; i++) {
         ggml_backend_sched_free(contexts[i]);
         layer_free(&layers[i]);
@@ -101,7 +107,7 @@ static void fit(void) {
     CHECK(count < MOST_LAYERS, "as much memory is free as before");
     layers[count++]           = layer_of(backends[CPU], LARGE_ROWS);
     ggml_backend_sched_t made = scheduler();
-    compute(made, layers, count, 1);
+    compute(made, layers, count, 1, false);
     ggml_backend_sched_free(made);
     for (int i = 0; i < count; i++) {
         layer_free(&layers[i]);

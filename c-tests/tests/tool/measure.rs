@@ -96,11 +96,15 @@ fn measured_bytes_are_those_of_the_run() {
 #[test]
 fn two_contexts_on_a_device_are_measured_as_they_run() {
     let program = program_with_device();
-    let run = call(&["run", "--json", &program, "contexts"]);
-    let run: Value = serde_json::from_str(stdout(&run).lines().last().unwrap_or_default()).expect("JSON");
     let json = measured(&["--why", &program, "contexts"]);
-    assert_eq!(sums(&json["processes"][0]["devices"]), sums(&run["devices"]));
-    assert_eq!(sums(&run["devices"]).len(), 2, "{run}");
+    for on_demand in ["caches", "all"].map(|what| format!("--on-demand={what}")) {
+        let run = call(&["run", "--json", &on_demand, &program, "contexts"]);
+        let run: Value = serde_json::from_str(stdout(&run).lines().last().unwrap_or_default()).expect("JSON");
+        let dry_run = measured(&[&on_demand, &program, "contexts"]);
+        assert_eq!(sums(&dry_run["processes"][0]["devices"]), sums(&run["devices"]), "{on_demand}");
+        assert_eq!(sums(&dry_run["processes"][0]["devices"]), sums(&json["processes"][0]["devices"]), "{on_demand}");
+    }
+    assert_eq!(sums(&json["processes"][0]["devices"]).len(), 2, "{json}");
     assert_eq!(json["processes"][0]["graphs_not_computed"], 3);
     let gpu = device(&json, "GPU0");
     let buffers = json["accounting"][0]["buffers"].as_array().expect("a list").iter();

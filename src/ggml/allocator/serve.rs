@@ -272,7 +272,9 @@ impl Allocator {
         if done.is_err() {
             plans.drain().for_each(|plan| plan.leave_to(&mut planner.workspace));
         }
-        activity.account_chunks(done.is_ok().then_some(&*chunks));
+        // What a reservation leaves to the next graph is not there to be accounted for.
+        let is_there = done.is_ok() && plans.current().is_none_or(|plan| chunks.suffice(plan.buffers()));
+        activity.account_chunks(is_there.then_some(&*chunks));
         activity.note_buffers(chunks.total(), counts, || buffer_states(&planner.types, chunks, required));
         done
     }
