@@ -176,8 +176,9 @@ fn programs_that_are_none_and_wrong_kinds_are_refused() {
         let all = [&["offload", "--device", "gpu=1G"], arguments].concat();
         tool::command(&all).output().expect("the tool starts")
     };
-    let cases: [(&[&str], i32, &str); 6] = [
-        (&[], 2, "required"),
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&[], 2, "there is nothing to place: give captured graphs, or a program with its arguments behind \"--\""),
+        (&["-o", "neurons.gpuidx", "--", "true"], 2, "'--output <FILE>' cannot be used with '[PROGRAM]"),
         (&["--", "/no/such/program"], 127, "no such program"),
         (&["--kind", "tensors", "graph.jsonl"], 2, "cannot be used with"),
         (&["--check", "graph.jsonl"], 2, "cannot be used with"),

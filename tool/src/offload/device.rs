@@ -26,6 +26,9 @@ pub const HOST: &str = "cpu";
 /// The alignment that ggml's backends for GPUs require of tensors; the CPU requires 32.
 const GPU_ALIGNMENT: u64 = 128;
 
+/// The largest alignment, beyond that of any device: sums of padded tensors stay far from overflows.
+const MOST_ALIGNMENT: u64 = 1 << 30;
+
 impl FromStr for DeviceArgument {
     type Err = String;
 
@@ -71,9 +74,17 @@ impl FromStr for DeviceArgument {
 
 /// Refuses values that no graph could be placed with.
 fn check(device: &Device) -> Result<(), String> {
-    let Device { alignment, granularity, reserve, budget, .. } = device;
+    let Device { alignment, granularity, reserve, budget, max_buffer, .. } = device;
     if !alignment.is_power_of_two() {
         return Err(format!("the alignment is {alignment}, which is not a power of two"));
+    }
+    if *alignment > MOST_ALIGNMENT {
+        return Err(format!("the alignment is {alignment}: give at most {MOST_ALIGNMENT}"));
+    }
+    if *max_buffer == Some(0) {
+        return Err(
+            "the largest buffer has 0 bytes: give more, or a budget of 0 if nothing is to be placed there".to_owned()
+        );
     }
     if *granularity == 0 {
         return Err("the granularity is 0: give at least 1".to_owned());
@@ -157,6 +168,8 @@ mod tests {
             ("gpu=2G,spare=1", "\"spare=1\" is not known"),
             ("gpu=2G,events=1", "events=on or events=off"),
             ("gpu=2G,alignment=3", "the alignment is 3, which is not a power of two"),
+            ("gpu=2G,alignment=9223372036854775808", "the alignment is 9223372036854775808: give at most 1073741824"),
+            ("gpu=2G,max-buffer=0", "the largest buffer has 0 bytes"),
             ("gpu=2G,granularity=0", "the granularity is 0"),
             ("gpu=2G,reserve=3G", "the budget of 2147483648 bytes is below the reserve of 3221225472"),
         ] {

@@ -85,7 +85,7 @@ Exit codes: 0 placed, and each device is within its budget; 1 there is no such o
 arguments has found other bytes; 2 wrong usage; 125 to 127 and others as of \"lastuse measure\".")]
 pub struct Arguments {
     /// The graphs (*.jsonl, *.jsonl.gz), or folders of them; "-" is the standard input.
-    #[arg(required_unless_present = "program", conflicts_with = "program")]
+    #[arg(conflicts_with = "program")]
     files: Vec<PathBuf>,
 
     /// The program and its arguments, in place of graphs; "--" may be left out
@@ -130,7 +130,7 @@ pub struct Arguments {
     hotness: Vec<PathBuf>,
 
     /// Write which neurons are on the device, for PowerInfer (.gpuidx).
-    #[arg(long, short, value_name = "FILE", requires = "hotness")]
+    #[arg(long, short, value_name = "FILE", requires = "hotness", conflicts_with = "program")]
     output: Option<PathBuf>,
 
     /// The order in which tensors are placed while there is room.
@@ -179,6 +179,11 @@ enum RuleArgument {
 
 /// Places weights and caches, of the graphs or of a program.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if arguments.files.is_empty() && arguments.program.is_empty() {
+        return Err(Failure::usage(
+            "there is nothing to place: give captured graphs, or a program with its arguments behind \"--\"",
+        ));
+    }
     arguments.output.as_deref().map(check_ending).transpose().map_err(Failure::usage)?;
     let devices = device::with_host(&arguments.devices).map_err(Failure::usage)?;
     if arguments.program.is_empty() { of_graphs(arguments, devices) } else { program::run(arguments, devices) }
