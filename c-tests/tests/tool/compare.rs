@@ -1,9 +1,12 @@
 //! `lastuse compare` of two files: what grew between accountings, reports and captures, and its exit codes.
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Output;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use lastuse_vendor::target_folder;
 use serde_json::{Value, json};
 
@@ -89,6 +92,17 @@ fn captures_tell_what_is_live_at_the_peaks() {
 }
 
 #[test]
+fn compressed_accountings_are_read() {
+    let [old, new] = [8, 331].map(|mib| write("compressed", &format!("{mib}.json"), &accounting(mib)));
+    let compressed = format!("{new}.gz");
+    let mut encoder = GzEncoder::new(fs::File::create(&compressed).expect("it can be written"), Compression::fast());
+    encoder.write_all(&fs::read(&new).expect("it was written")).and_then(|()| encoder.finish()).expect("compressed");
+    let output = compare(&[&old, &compressed]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+    assert_eq!(stdout(&output).lines().last(), Some("Vulkan0: +323.00 MiB, all of it cache_k_l* (kv)"));
+}
+
+#[test]
 fn other_files_are_refused() {
     let whole = write("refused", "whole.json", &accounting(8));
     let cut = folder("refused").join("cut.json");
@@ -96,7 +110,10 @@ fn other_files_are_refused() {
     let cut = cut.to_str().expect("UTF-8");
     let off = write("refused", "off.json", &json!({"devices": null}));
     let graph = graph("llama-8-flash");
-    let cases: [(&[&str], i32, &str); 5] = [
+    let of_later = write("refused", "later.json", &json!({"format": "lastuse-measurement", "version": 99}));
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&[&of_later, &whole], 1, "later.json: not a measurement of lastuse: version 99; expected version 1"),
+        (&["--top", "-1", &whole, &whole], 2, "--top -1: not a whole number, or too large"),
         (&[&whole, cut], 1, "cut.json: not whole JSON: "),
         (&[cut, cut], 1, "cut.json: not whole JSON: "),
         (&[&whole, &off], 1, "off.json: the report does not say what devices held"),

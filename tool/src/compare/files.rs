@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use lastuse::accounting::{Accounting, Sums};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Arguments, accountings, captures};
 use crate::foreign::{FIRST_BYTES, Foreign, unreadable};
-use crate::formats::{is_gzip, read_accounting};
+use crate::formats::{decompressed, is_gzip, read_accounting};
 use crate::input::graphs_in;
 use crate::launch::is_program;
 use crate::measure::MEASUREMENT;
@@ -75,7 +75,7 @@ pub fn compare(arguments: &Arguments) -> Result<(), Failure> {
             None => format!("{} file{} given: {EXPECTED}", words.len(), if words.len() == 1 { "" } else { "s" }),
         }));
     };
-    let [old, new] = [Path::new(old), Path::new(new)];
+    let ([old, new], top) = ([Path::new(old), Path::new(new)], arguments.top()?);
     let [from, to] = [Data::read(old)?, Data::read(new)?];
     let compared = match (&from, &to) {
         (Data::Captures(_), Data::Captures(_)) => Compared::Buffers,
@@ -94,7 +94,7 @@ pub fn compare(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(print(format!("{json}\n").as_bytes())?);
     }
     let unit = if arguments.bytes { SizeUnit::Bytes } else { SizeUnit::Mib };
-    Ok(print_tables(&comparison_text(&comparison, unit, arguments.top()))?)
+    Ok(print_tables(&comparison_text(&comparison, unit, top))?)
 }
 
 /// What a file or folder has.
@@ -132,16 +132,19 @@ impl Data {
 
     fn of_file(file: &Path) -> Result<Self, String> {
         let failed = |error| unreadable(file, &error);
-        let (mut open, mut bytes) = (File::open(file).map_err(failed)?, Vec::new());
-        open.by_ref().take(FIRST_BYTES as u64).read_to_end(&mut bytes).map_err(failed)?;
-        if let Some(foreign) = Foreign::of(&bytes) {
+        let (mut open, mut start) = (File::open(file).map_err(failed)?, Vec::new());
+        open.by_ref().take(FIRST_BYTES as u64).read_to_end(&mut start).map_err(failed)?;
+        if let Some(foreign) = Foreign::of(&start) {
             return Err(format!("this is {}: {EXPECTED}", foreign.name));
         }
-        open.read_to_end(&mut bytes).map_err(failed)?;
+        if ENDINGS[1..].iter().any(|ending| file.to_string_lossy().ends_with(ending)) {
+            return Ok(Self::Captures(vec![file.to_owned()]));
+        }
+        let mut bytes = Vec::new();
+        let mut input = decompressed(BufReader::new(Cursor::new(start).chain(open))).map_err(failed)?;
+        input.read_to_end(&mut bytes).map_err(failed)?;
         let first_line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let is_graph = |line| serde_json::from_slice::<Value>(line).is_ok_and(|line| line["format"] == "lastuse-graph");
-        let has_name_of_graph = ENDINGS[1..].iter().any(|ending| file.to_string_lossy().ends_with(ending));
-        if has_name_of_graph || is_gzip(&bytes) || is_graph(first_line) {
+        if serde_json::from_slice::<Value>(first_line).is_ok_and(|line| line["format"] == "lastuse-graph") {
             return Ok(Self::Captures(vec![file.to_owned()]));
         }
         let is_json = matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'['));
@@ -153,16 +156,8 @@ impl Data {
                 return Err("the list is empty: no process has written what devices held".to_owned());
             }
             Value::Array(processes) => accountings::holders(&accountings_of(processes)?),
-            Value::Object(keys) if keys.get("format").is_some_and(|format| *format == MEASUREMENT) => {
-                let processes = json["processes"].as_array().into_iter().flatten();
-                let devices = processes.flat_map(|process| process["devices"].as_array().into_iter().flatten());
-                let devices: Vec<&Value> = devices.collect();
-                let all = json["processes"].as_array().into_iter().flatten();
-                for process in all.filter(|process| process["complete"] == false) {
-                    let why = process["end"].as_str().unwrap_or_default();
-                    print_notice(&format!("{} was not measured to its end: {why}", file.display()));
-                }
-                devices_of_report(&json!({ "devices": devices, "accounting": json["accounting"] }))?
+            Value::Object(keys) if keys.get("format").is_some_and(|format| *format == MEASUREMENT.0) => {
+                devices_of_measurement(&json, file)?
             }
             Value::Object(keys) if keys.contains_key("format") => {
                 accountings::holders(&[read_accounting(&text).map_err(|error| error.to_string())?])
@@ -192,6 +187,22 @@ impl Data {
 /// Reads the accountings of several processes.
 fn accountings_of(processes: &[Value]) -> Result<Vec<Accounting>, String> {
     processes.iter().map(|process| read_accounting(&process.to_string()).map_err(|error| error.to_string())).collect()
+}
+
+/// Returns what the devices of a measurement would hold, in all of its processes.
+fn devices_of_measurement(json: &Value, file: &Path) -> Result<Vec<Holder>, String> {
+    if json["version"] != MEASUREMENT.1 {
+        let (version, known) = (&json["version"], MEASUREMENT.1);
+        return Err(format!("not a measurement of lastuse: version {version}; expected version {known}"));
+    }
+    let processes = || json["processes"].as_array().into_iter().flatten();
+    for process in processes().filter(|process| process["complete"] == false) {
+        let why = process["end"].as_str().unwrap_or_default();
+        print_notice(&format!("{} was not measured to its end: {why}", file.display()));
+    }
+    let devices = processes().flat_map(|process| process["devices"].as_array().into_iter().flatten());
+    let devices: Vec<&Value> = devices.collect();
+    devices_of_report(&json!({ "devices": devices, "accounting": json["accounting"] }))
 }
 
 /// A device in a report, of one process.

@@ -58,8 +58,9 @@ pub struct Arguments {
     bytes: bool,
 
     /// Of two files: the number of causes to list for each device [default: 20]; the others are summed up. JSON has all.
+    // Parsed when it is known whether files are compared, which decides the exit code.
     #[arg(long, value_name = "N")]
-    top: Option<usize>,
+    top: Option<String>,
 
     #[command(flatten)]
     settings: Settings,
@@ -73,8 +74,9 @@ impl Arguments {
         self.runs.unwrap_or(5)
     }
 
-    fn top(&self) -> usize {
-        self.top.unwrap_or(DEFAULT_TOP)
+    fn top(&self) -> Result<usize, Failure> {
+        let Some(top) = &self.top else { return Ok(DEFAULT_TOP) };
+        top.parse().map_err(|_| Failure::usage(format!("--top {top}: not a whole number, or too large")))
     }
 
     /// Refuses an option that only concerns files.

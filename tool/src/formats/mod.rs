@@ -18,6 +18,6 @@ mod accounting;
 
 pub use accounting::{MalformedAccounting, read_accounting};
 pub use graph_file::{open_graph, read_graph};
-pub use input::{Malformed, is_gzip};
+pub use input::{Malformed, decompressed, is_gzip};
 pub use plan_file::{PlanDefect, PlanDefectKind, PlanFile, PlannedBuffer, PlannedTensor, check, plan_json};
 pub use problem_graph::graph_of_problem;

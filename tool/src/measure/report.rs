@@ -25,8 +25,8 @@ const NOT_COUNTED: [(&str, &str); 5] = [
     ("", "what its driver and its backend take for themselves"),
 ];
 
-/// The name of the format in JSON.
-pub const MEASUREMENT: &str = "lastuse-measurement";
+/// The name of the format in JSON, and its only version so far.
+pub const MEASUREMENT: (&str, u64) = ("lastuse-measurement", 1);
 
 /// What a program would hold.
 pub struct Report<'a> {
@@ -163,8 +163,9 @@ impl Report<'_> {
         let processes: Vec<Value> = self.dry_run.processes.iter().map(of_process).collect();
         let tried: Vec<Value> = self.tried.iter().map(Tried::json).collect();
         let accountings = self.dry_run.processes.iter().filter_map(|process| process.written.value());
+        let (format, version) = MEASUREMENT;
         let json = json!({
-            "format": MEASUREMENT, "version": 1, "program": self.program, "processes": processes,
+            "format": format, "version": version, "program": self.program, "processes": processes,
             "peak_resident_bytes": self.dry_run.peak_bytes, "options": self.explains.then_some(tried),
             "accounting": self.explains.then(|| accountings.collect::<Vec<_>>()),
         });
