@@ -162,6 +162,8 @@ extern "C" fn forked() {
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     IS_WATCHED.store(false, Ordering::Relaxed);
     HAS_ENDED.store(false, Ordering::Relaxed);
+    // What it has of the other process is told there.
+    MOST_HELD.store(0, Ordering::Relaxed);
 }
 
 fn watch_on() {

@@ -139,7 +139,8 @@ impl<'a> Copies<'a> {
         if name.to_lowercase().contains("mask") {
             return format!("masks of attention{copies}: {what}");
         }
-        if ["kq-", "kq_"].iter().any(|scores| name.starts_with(scores)) || tensor.op == "SOFT_MAX" {
+        let is_router = name.starts_with("ffn_");
+        if ["kq-", "kq_"].iter().any(|scores| name.starts_with(scores)) || (tensor.op == "SOFT_MAX" && !is_router) {
             return format!("scores of attention: {tokens} tokens x {columns} cells x {heads} heads");
         }
         if tensor.executes.is_none() {
