@@ -162,7 +162,7 @@ extern "C" fn forked() {
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     IS_WATCHED.store(false, Ordering::Relaxed);
     HAS_ENDED.store(false, Ordering::Relaxed);
-    // What it has of the other process is told there.
+    // Buffers that were allocated before the fork are those of the parent.
     MOST_HELD.store(0, Ordering::Relaxed);
 }
 

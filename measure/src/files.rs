@@ -10,7 +10,7 @@ use libc::{DIR, FILE, off_t};
 
 use crate::ggml::platform::next_symbol;
 use crate::is_active;
-use crate::overlay::{Access, Instead, adjusted, linked, made, opened, removed, renamed, set_error};
+use crate::overlay::{Access, Instead, adjusted, error, linked, made, opened, removed, renamed, set_error};
 use crate::wrapped::c_name;
 
 /// Returns the function of the C library with this name.
@@ -71,8 +71,7 @@ pub unsafe extern "C" fn openat(folder: c_int, path: *const c_char, flags: c_int
     };
     // SAFETY: the caller's path.
     let instead = unsafe { opened(folder, path, access_of_flags(flags)) };
-    // SAFETY: as that function is called.
-    unsafe { instead.call(folder, path, open) }
+    instead.call(folder, path, open)
 }
 
 /// Defines functions that open a file by another one.
@@ -160,8 +159,7 @@ macro_rules! names {
                 let instead = unsafe { $decided };
                 // SAFETY: the caller's arguments, or another path.
                 let call = |$place: c_int, $named: *const c_char| c_int::try_from(unsafe { $call }).unwrap_or(-1);
-                // SAFETY: as that function is called.
-                unsafe { instead.call($at, $path, call) }
+                instead.call($at, $path, call)
             }
         )+
     };
@@ -242,18 +240,14 @@ short_names! {
 pub unsafe extern "C" fn remove(path: *const c_char) -> c_int {
     // SAFETY: the caller's path.
     let done = unsafe { unlink(path) };
-    // SAFETY: takes nothing.
-    let error = unsafe { libc::__errno_location() };
-    // SAFETY: the address of this thread's error number.
-    if done == 0 || ![libc::EISDIR, libc::EPERM].contains(unsafe { &*error }) {
+    if done == 0 || ![libc::EISDIR, libc::EPERM].contains(&error()) {
         return done;
     }
     // SAFETY: the caller's path.
     unsafe { rmdir(path) }
 }
 
-/// Makes something whose name is unique: that of `template` with other characters in place of the six that end `suffix` bytes before its
-/// end.
+/// Writes a unique name to `template`, in place of its "XXXXXX" before the last `suffix` bytes, and makes what has that name.
 ///
 /// # Safety
 /// `template` is a string that ends in NUL and can be written.
@@ -279,10 +273,7 @@ unsafe fn make_unique(template: *mut c_char, suffix: c_int, make: impl Fn(*const
             unsafe { place.write(letter) };
         }
         let made = make(template);
-        // SAFETY: takes nothing.
-        let error = unsafe { libc::__errno_location() };
-        // SAFETY: the address of this thread's error number.
-        if made >= 0 || unsafe { error.read() } != libc::EEXIST {
+        if made >= 0 || error() != libc::EEXIST {
             return made;
         }
     }

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 use libc::{off_t, size_t};
 
 use crate::is_active;
+use crate::overlay::error;
 
 /// Wraps the C library's function: pages of a file are not read before they are used.
 ///
@@ -70,10 +71,7 @@ pub unsafe extern "C" fn posix_madvise(at: *mut c_void, length: size_t, advice: 
     if unsafe { madvise(at, length, advice) } == 0 {
         return 0;
     }
-    // SAFETY: takes nothing.
-    let error = unsafe { libc::__errno_location() };
-    // SAFETY: the address of this thread's error number.
-    unsafe { error.read() }
+    error()
 }
 
 /// Defines functions that lock pages, which would read them: they lock none.

@@ -153,7 +153,8 @@ unsafe fn stand_in(
     let cpu: unsafe extern "C" fn() -> BufferType = unsafe { of_object(buffer_type, c"ggml_backend_cpu_buffer_type") };
     // SAFETY: takes nothing.
     let cpu = unsafe { cpu() };
-    // That of ggml itself, which tells nobody: a device of the program's own would lead to the wrapper of another library.
+    // ggml's own definition. Looked up by a buffer type that the program defines, it would be the guard's wrapper, which notes the
+    // buffer as one of the host.
     // SAFETY: its type in ggml-backend.h.
     let from_memory: Allocate = unsafe { of_object(cpu, c"ggml_backend_cpu_buffer_from_ptr") };
     // SAFETY: memory of that size: see "# Safety".

@@ -119,6 +119,15 @@ fn two_contexts_on_a_device_are_measured_as_they_run() {
 }
 
 #[test]
+fn memory_of_a_device_that_contexts_share_is_not_known() {
+    let program = program_with_device();
+    let output = call(&["measure", "--arena=shared", &program, "contexts"]);
+    let why = "its allocators share memory of a device (--arena), which takes less than measured";
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert!(stderr(&output).contains(why) && stdout(&output).contains("GPU0 "), "{}", stderr(&output));
+}
+
+#[test]
 fn what_a_dry_run_holds_of_a_device_is_not_free() {
     let program = program_with_device();
     let json = measured(&[&*program, "fits"]);
@@ -179,6 +188,21 @@ fn files_that_are_renamed_and_removed_stay() {
     let run = call(&["run", &program, "renames", file.to_str().expect("UTF-8")]);
     assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
     assert_eq!([&file, &old].map(|path| fs::read_to_string(path).expect("they are written")), ["later\n", "again\n"]);
+}
+
+#[test]
+fn files_of_scripts_stay() {
+    let (program, folder) = (program(), new_folder("script"));
+    let files = ["added", "removed", "replaced"].map(|name| folder.join(name));
+    files.iter().for_each(|file| fs::write(file, "earlier\n").expect("it can be written"));
+    let script = "cd \"$1\" && echo later >>added && rm removed && echo new >made && mv made replaced && mkdir folder \
+                  && test ! -e removed && test \"$(cat replaced)\" = new && exec \"$2\" reads-small";
+    let json = measured(&["sh", "-c", script, "sh", folder.to_str().expect("UTF-8"), &program]);
+    assert!(json["processes"][0]["end"].as_str().is_some_and(|end| end.contains("has ended")), "{json}");
+    for file in &files {
+        assert_eq!(fs::read_to_string(file).expect("it stays"), "earlier\n", "{}", file.display());
+    }
+    assert_eq!(fs::read_dir(&folder).expect("a folder").count(), files.len());
 }
 
 #[test]

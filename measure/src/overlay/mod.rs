@@ -1,9 +1,9 @@
 //! The files that a program sees in a dry run: those of the system, and over them what it has written itself. No file of the system
 //! is changed.
 //!
-//! The folder of the dry run has two copies of the tree of folders, as far as they are needed: `new/PATH` is what the program has
-//! written to a path, and `gone/PATH` tells that the program has removed it. All processes of a dry run share them. A list of a
-//! folder's files is that of the system.
+//! The folder of the dry run has the two parts of an overlay file system: `new/PATH` is the upper layer, with what the program has
+//! written to a path, and `gone/PATH` is a whiteout, for what the program has removed. All processes of a dry run share them. Folders
+//! are not merged: the list of a folder's files is that of the system.
 
 mod paths;
 
@@ -23,16 +23,16 @@ use self::paths::{
 use crate::end::{End, end, folder};
 use crate::is_active;
 
-/// What a function does instead of what the program asks for.
+/// What a wrapper does.
 #[derive(Debug)]
 pub enum Instead {
-    /// The same.
+    /// Forwards the call.
     AsAsked,
-    /// The same with another path.
+    /// Forwards the call with this path, of a file in the overlay.
     With(CString),
-    /// Nothing, successfully.
+    /// Returns 0: the overlay has been changed.
     Done,
-    /// It fails with this error number.
+    /// Fails with this error number.
     Fails(c_int),
 }
 
@@ -40,11 +40,11 @@ pub enum Instead {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Access {
     pub writes: bool,
-    /// What it has is discarded.
+    /// `O_TRUNC`.
     pub empties: bool,
-    /// It is made if it is not there.
+    /// `O_CREAT`.
     pub makes: bool,
-    /// It must not be there.
+    /// `O_CREAT | O_EXCL`.
     pub is_new: bool,
 }
 
@@ -72,23 +72,15 @@ fn decide(decision: impl FnOnce() -> Result<Instead, io::Error>) -> Instead {
 }
 
 impl Instead {
-    /// Calls the function of the program with a folder and a path.
-    ///
-    /// # Safety
-    /// `function` may be called with `at` and `path`, or with another path.
-    pub unsafe fn call<T: From<i8>>(
-        self,
-        at: c_int,
-        path: *const c_char,
-        function: impl FnOnce(c_int, *const c_char) -> T,
-    ) -> T {
+    /// Forwards a call that takes a folder and a path by `function`, or does what was decided in its place.
+    pub fn call(self, at: c_int, path: *const c_char, function: impl FnOnce(c_int, *const c_char) -> c_int) -> c_int {
         match self {
             Self::AsAsked => function(at, path),
             Self::With(path) => function(libc::AT_FDCWD, path.as_ptr()),
-            Self::Done => T::from(0),
+            Self::Done => 0,
             Self::Fails(error) => {
                 set_error(error);
-                T::from(-1)
+                -1
             }
         }
     }
@@ -100,6 +92,14 @@ pub fn set_error(error: c_int) {
     let place = unsafe { libc::__errno_location() };
     // SAFETY: the address of this thread's error number.
     unsafe { place.write(error) };
+}
+
+/// Returns the error number of this thread.
+pub fn error() -> c_int {
+    // SAFETY: takes nothing.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: the address of this thread's error number.
+    unsafe { place.read() }
 }
 
 /// The paths of both trees.
@@ -201,7 +201,7 @@ pub unsafe fn removed(at: c_int, path: *const c_char, is_folder: bool) -> Instea
             Seen::System => {}
         }
         let Ok(found) = fs::symlink_metadata(&path) else { return Ok(Instead::AsAsked) };
-        // The system says that it is no folder, or that it has files.
+        // The forwarded call fails with ENOTDIR, EISDIR or ENOTEMPTY.
         let cannot = found.is_dir() != is_folder || (is_folder && !is_empty(&path)?);
         // A socket or a pipe has nothing that could be lost.
         let has_content = found.is_file() || found.is_dir() || found.is_symlink();

@@ -74,7 +74,7 @@ pub fn seen(path: &Path) -> Seen {
     }
 }
 
-/// Folders of caches and captures, which are no results: variables that name them, and names of folders.
+/// Folders whose files are not results, but caches and captures: variables with their paths, and names.
 const CACHES: [&CStr; 4] = [c"XDG_CACHE_HOME", c"HF_HOME", c"LLAMA_CACHE", c"LASTUSE_CAPTURE"];
 const CACHE_NAMES: [&str; 2] = [".cache", "__pycache__"];
 

@@ -110,9 +110,7 @@ impl Lever {
             all.push(setting(format!("lastuse run --budget {half}MiB"), "LASTUSE_BUDGET", format!("{half}MiB")));
         }
         all.push(setting("lastuse run --reorder".to_owned(), "LASTUSE_REORDER", "on".to_owned()));
-        // What allocators share of a device is not known in a dry run.
-        let has_devices = dry_run.accountings().flat_map(|it| &it.devices).any(|device| device.kind != "cpu");
-        if dry_run.events.rows().len() > 1 && !has_devices {
+        if dry_run.events.rows().len() > 1 {
             all.push(setting("lastuse run --arena".to_owned(), "LASTUSE_ARENA", "shared".to_owned()));
         }
         all

@@ -8,6 +8,7 @@ mod report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use dry_run::setting;
 pub use dry_run::{DryRun, Request};
 use lastuse::settings::OnDemand;
 use levers::{Lever, Tried};
@@ -111,8 +112,5 @@ fn measure(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
 
 /// Returns whether caches take memory as they are filled, by the settings of a run or the environment.
 fn defers_caches(settings: &[(&'static str, String)]) -> bool {
-    const NAME: &str = "LASTUSE_ON_DEMAND";
-    let given = settings.iter().find(|(name, _)| *name == NAME).map(|(_, value)| value.clone());
-    let value = given.or_else(|| std::env::var(NAME).ok()).unwrap_or_default();
-    value.parse().unwrap_or(OnDemand::default()).caches
+    setting(settings, "LASTUSE_ON_DEMAND").parse().unwrap_or(OnDemand::default()).caches
 }
