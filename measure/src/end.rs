@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::fs;
+use std::mem;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use crate::compute::{begin_alike, graphs};
 use crate::files::next;
+use crate::waits::GoesOn;
 use crate::wrapped::{c_name, of_lastuse};
 use crate::{MEASURE, is_active};
 
@@ -26,14 +28,14 @@ pub enum End {
 
 /// The time between two looks at the threads of the program.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A program that does nothing for so many of them waits for a request. It may go on by itself before it has planned a graph, and
-/// while a thread sleeps or waits for a process: then it is given more of them.
-const MOST_IDLE: u32 = 15;
-const MOST_IDLE_ELSE: u32 = 300;
+/// A program that does nothing for this long waits for a request; one that takes requests may look for them once in a while, and
+/// is given this time after that.
+const LEAST_IDLE: Duration = Duration::from_millis(1500);
+/// Any other may go on by itself before it has planned a graph, after a timeout, and after a process that it has started: then it
+/// is given this time.
+const MOST_IDLE: Duration = Duration::from_secs(30);
 /// Ticks of processor time in an interval, a hundredth of a second each, with which a program that polls does nothing.
 const IDLE_TICKS: u64 = 1;
-/// In these calls a thread goes on by itself.
-const SLEEPS: [i64; 4] = [libc::SYS_nanosleep, libc::SYS_clock_nanosleep, libc::SYS_wait4, libc::SYS_waitid];
 
 /// How long to wait for lastuse, which the thread that ends may have called.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -170,34 +172,63 @@ fn watch_on() {
     // SAFETY: takes nothing.
     let own = unsafe { libc::gettid() };
     let mut last: Option<(Threads, usize)> = None;
-    let mut idle = 0;
+    let (mut idle, mut longest_wait) = (Duration::ZERO, Duration::ZERO);
     loop {
         thread::sleep(INTERVAL);
         let now = Threads::look(own).map(|threads| (threads, ACTS.load(Ordering::Relaxed)));
-        let is_idle = now.as_ref().zip(last.as_ref()).is_some_and(|((now, acts), (last, acts_before))| {
-            acts == acts_before && now.time.saturating_sub(last.time) <= IDLE_TICKS
+        let wait_if_idle = now.as_ref().zip(last.as_ref()).and_then(|((now, acts), (last, acts_before))| {
+            (acts == acts_before && now.time.saturating_sub(last.time) <= IDLE_TICKS).then_some(now.wait)
         });
-        idle = if is_idle { idle + 1 } else { 0 };
-        let goes_on = now.as_ref().is_none_or(|(threads, _)| threads.sleep) || !HAS_PLANNED.load(Ordering::Relaxed);
+        // Less is left of a wait with each look.
+        (idle, longest_wait) = match wait_if_idle {
+            Some(wait) => (idle + INTERVAL, longest_wait.max(wait)),
+            None => (Duration::ZERO, Duration::ZERO),
+        };
         last = now;
-        if idle >= if goes_on { MOST_IDLE_ELSE } else { MOST_IDLE } {
+        let is_patient = || {
+            let takes_requests = longest_wait.is_zero() || is_server();
+            !HAS_PLANNED.load(Ordering::Relaxed) || !takes_requests || has_children()
+        };
+        if idle >= MOST_IDLE || (idle >= LEAST_IDLE + longest_wait && !is_patient()) {
             end(End::Complete, "it waits for something to do");
         }
     }
+}
+
+/// Whether the program accepts connections.
+fn is_server() -> bool {
+    let files = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    files.filter_map(|file| file.file_name().to_str()?.parse::<c_int>().ok()).any(|file| {
+        let mut accepts: c_int = 0;
+        let mut size: libc::socklen_t = 4;
+        let to = (&raw mut accepts).cast();
+        // SAFETY: writes to `accepts`, if the file is a socket.
+        let status = unsafe { libc::getsockopt(file, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, to, &raw mut size) };
+        status == 0 && accepts != 0
+    })
+}
+
+/// Whether the program has started processes for which it may wait.
+fn has_children() -> bool {
+    // SAFETY: the type of `info` has no invalid values.
+    let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
+    let without_change = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: writes to `info`, and leaves the children as they are.
+    unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, without_change) == 0 }
 }
 
 /// The threads of the program.
 struct Threads {
     /// Their processor time, in ticks.
     time: u64,
-    /// Whether one of them sleeps, or waits for another process.
-    sleep: bool,
+    /// The time after which those that go on by themselves have done so.
+    wait: Duration,
 }
 
 impl Threads {
     /// Looks at all but one; `None` if one of them waits for a disk.
     fn look(own: i32) -> Option<Self> {
-        let mut found = Self { time: 0, sleep: false };
+        let mut found = Self { time: 0, wait: Duration::ZERO };
         for entry in fs::read_dir("/proc/self/task").ok()?.flatten() {
             if entry.file_name().to_str()?.parse() == Ok(own) {
                 continue;
@@ -212,9 +243,11 @@ impl Threads {
                 return None;
             }
             found.time += user.parse::<u64>().ok()? + system.parse::<u64>().ok()?;
-            let call = fs::read_to_string(entry.path().join("syscall")).unwrap_or_default();
-            let call = call.split_whitespace().next().and_then(|number| number.parse().ok());
-            found.sleep |= call.is_some_and(|call| SLEEPS.contains(&call));
+            found.wait = found.wait.max(match GoesOn::of_thread(&entry.path()) {
+                GoesOn::Never => Duration::ZERO,
+                GoesOn::Within(time) => time.min(MOST_IDLE),
+                GoesOn::Sometime => MOST_IDLE,
+            });
         }
         Some(found)
     }

@@ -12,6 +12,7 @@
 //!  files       the functions that open, name and change files
 //!  pages       those that map files
 //!  compute     graphs are allocated, and not computed
+//!  waits       whether a thread that waits goes on by itself
 //!  end         when there is nothing more to be learnt, and what is then written
 //! ```
 //!
@@ -42,6 +43,7 @@ mod overlay;
 mod files;
 mod pages;
 mod compute;
+mod waits;
 mod end;
 
 use std::ffi::{CStr, c_void};

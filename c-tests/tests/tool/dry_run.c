@@ -4,6 +4,9 @@
 //   opens-first FILE  the same, but opens the file before
 //   waits         computes a graph, and waits for a signal
 //   goes-on       computes the same graph, again and again
+//   polls         computes a graph, waits for 3 seconds by timeouts, and loads the weights again
+//   asks          computes a graph, waits for the answer of a process that takes 3 seconds, and loads the weights again
+//   serves        computes a graph, and polls a socket for 20 seconds
 //   reads-small   reads back what it has written to a small tensor, and prints whether that is the same
 //   reads-weights reads the weights back
 //   fails         ends with an error before it computes anything
@@ -17,9 +20,12 @@
 #include "ggml-cpu.h"
 #include "ggml.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 // 256 MiB of weights.
@@ -112,6 +118,32 @@ static void rename_files(const char * file) {
     expect_line(old, "again");
 }
 
+static void wait_by_polls(struct pollfd * files, nfds_t number, int seconds) {
+    for (int i = 0; i < 10 * seconds; i++) {
+        poll(files, number, 100);
+    }
+}
+
+static void ask_process(void) {
+    char   answer;
+    FILE * process = popen("sleep 3; echo", "r");
+    if (process == NULL || fread(&answer, 1, 1, process) != 1 || pclose(process) != 0) {
+        fprintf(stderr, "dry_run: the process does not answer\n");
+        exit(1);
+    }
+}
+
+static void serve(void) {
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct pollfd      files   = { socket(AF_UNIX, SOCK_STREAM, 0), POLLIN, 0 };
+    // An address without a name is one that the system chooses.
+    if (bind(files.fd, (const struct sockaddr *) &address, sizeof(address.sun_family)) != 0 || listen(files.fd, 1) != 0) {
+        fprintf(stderr, "dry_run: it cannot serve\n");
+        exit(1);
+    }
+    wait_by_polls(&files, 1, 20);
+}
+
 int main(int count, char ** arguments) {
     struct model model;
     const char * what  = count > 1 ? arguments[1] : "";
@@ -151,6 +183,14 @@ int main(int count, char ** arguments) {
         out = fopen(file, "w");
     } else if (strcmp(what, "waits") == 0) {
         pause();
+    } else if (strcmp(what, "polls") == 0) {
+        wait_by_polls(NULL, 0, 3);
+        load(&model, NULL);
+    } else if (strcmp(what, "asks") == 0) {
+        ask_process();
+        load(&model, NULL);
+    } else if (strcmp(what, "serves") == 0) {
+        serve();
     } else if (strcmp(what, "goes-on") == 0) {
         for (;;) {
             compute(&model, allocator);

@@ -157,17 +157,20 @@ fn programs_are_ended_where_nothing_more_is_allocated() {
     let file = folder.join("results");
     fs::write(&file, "earlier\n").expect("it can be written");
     let path = file.to_str().expect("UTF-8");
-    for (arguments, why) in [
-        (vec!["writes", path], "it was about to write "),
-        (vec!["opens-first", path], "the program has ended"),
-        (vec!["waits"], "it waits for something to do"),
-        (vec!["goes-on"], "graphs in a row needed no buffer that was not there"),
-        (vec!["reads-small"], "the program has ended"),
+    for (arguments, models, why) in [
+        (vec!["writes", path], 1, "it was about to write "),
+        (vec!["opens-first", path], 1, "the program has ended"),
+        (vec!["waits"], 1, "it waits for something to do"),
+        (vec!["serves"], 1, "it waits for something to do"),
+        (vec!["polls"], 2, "the program has ended"),
+        (vec!["asks"], 2, "the program has ended"),
+        (vec!["goes-on"], 1, "graphs in a row needed no buffer that was not there"),
+        (vec!["reads-small"], 1, "the program has ended"),
     ] {
         let json = measured(&[&[&*program], arguments.as_slice()].concat());
         let process = &json["processes"][0];
         assert!(process["end"].as_str().is_some_and(|end| end.contains(why)), "{process}");
-        assert_eq!(process["devices"][0]["weights"].as_u64().map(|bytes| bytes / WEIGHTS), Some(1), "{process}");
+        assert_eq!(process["devices"][0]["weights"].as_u64().map(|bytes| bytes / WEIGHTS), Some(models), "{process}");
         assert!(process["devices"][0]["compute"].as_u64() > Some(0), "{process}");
         assert!(json["peak_resident_bytes"].as_u64() < Some(WEIGHTS / 2), "{json}");
     }
