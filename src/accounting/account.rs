@@ -24,7 +24,7 @@ pub struct Accounting {
     pub devices: Vec<AccountedDevice>,
     /// The buffers, in the order of their numbers.
     pub buffers: Vec<AccountedBuffer>,
-    /// The graphs: the largest one of each graph allocator.
+    /// The graphs: of each graph allocator those that take the most of one of its buffers.
     pub graphs: Vec<AccountedGraph>,
     /// Tensors in buffers that no graph has.
     pub unread: Vec<AccountedTensor>,

@@ -1,5 +1,6 @@
 //! The buffers of a process as they come and go, and for each device the moment of its largest total.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
@@ -60,20 +61,21 @@ struct Past {
     graphs: Vec<Arc<AccountedGraph>>,
 }
 
-/// A graph, and the bytes that its plan takes in all buffers.
+/// A graph, and the bytes that its plan takes in each buffer of its allocator.
 #[derive(Clone, Debug)]
 struct PlannedGraph {
-    bytes: Bytes,
+    sizes: Vec<Bytes>,
     graph: Arc<AccountedGraph>,
 }
 
-/// The buffers of a process, by address, and the largest graph of each graph allocator. Its size does not grow with the
-/// time that a program runs: a device keeps one past moment, an allocator one graph.
+/// The buffers of a process, by address, and those graphs of each graph allocator that take the most of its buffers. Its size
+/// does not grow with the time that a program runs: a device keeps one past moment, an allocator at most one graph for each
+/// buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     devices: Vec<DeviceRecord>,
     live: HashMap<u64, Arc<HeldBuffer>>,
-    graphs: BTreeMap<u64, PlannedGraph>,
+    graphs: BTreeMap<u64, Vec<PlannedGraph>>,
     last_id: u64,
     resident: Option<MeasureResident>,
     /// When recording began.
@@ -231,16 +233,27 @@ impl Ledger {
         }
     }
 
-    /// Sets the graph of an allocator, whose plan takes these bytes, unless an earlier one takes the same number.
-    pub fn set_graph(&mut self, bytes: Bytes, graph: AccountedGraph) {
-        if self.takes_graph(graph.allocator, bytes) {
-            self.graphs.insert(graph.allocator, PlannedGraph { bytes, graph: Arc::new(graph) });
+    /// Adds a graph of an allocator, whose plan takes these bytes in each buffer, unless earlier ones take as many. Of the others,
+    /// those stay that take the most of a buffer: of several with the same bytes the one that takes more in all, then the first.
+    pub fn add_graph(&mut self, sizes: Vec<Bytes>, graph: AccountedGraph) {
+        if !self.takes_graph(graph.allocator, &sizes) {
+            return;
         }
+        let all = self.graphs.entry(graph.allocator).or_default();
+        all.push(PlannedGraph { sizes, graph: Arc::new(graph) });
+        all.sort_by_key(|planned| Reverse(planned.sizes.iter().fold(0, |sum: Bytes, &size| sum.saturating_add(size))));
+        let mut kept: Vec<PlannedGraph> = Vec::new();
+        for planned in all.drain(..) {
+            if is_largest(&planned.sizes, &kept) {
+                kept.push(planned);
+            }
+        }
+        *all = kept;
     }
 
-    /// Returns `true` if a graph of an allocator with a plan of these bytes is larger than the one that is known.
-    pub fn takes_graph(&self, allocator: u64, bytes: Bytes) -> bool {
-        self.graphs.get(&allocator).is_none_or(|known| known.bytes < bytes)
+    /// Returns `true` if a graph of an allocator with a plan of these bytes takes more of a buffer than those that are known.
+    pub fn takes_graph(&self, allocator: u64, sizes: &[Bytes]) -> bool {
+        self.graphs.get(&allocator).is_none_or(|known| is_largest(sizes, known))
     }
 
     /// Removes an allocator, whose buffers are freed.
@@ -249,7 +262,7 @@ impl Ledger {
     }
 
     fn all_graphs(&self) -> Vec<Arc<AccountedGraph>> {
-        self.graphs.values().map(|planned| Arc::clone(&planned.graph)).collect()
+        self.graphs.values().flatten().map(|planned| Arc::clone(&planned.graph)).collect()
     }
 
     fn on_device(&self, device: usize) -> Vec<Measured> {
@@ -279,4 +292,10 @@ impl Ledger {
         let devices = self.devices.iter().map(|record| record.facts.clone()).collect();
         Accounting { turns: self.turns.clone(), ..settled(devices, &buffers, &graphs) }
     }
+}
+
+/// Returns `true` if a plan of these bytes takes more of a buffer than all others, or if it is the first.
+fn is_largest(sizes: &[Bytes], others: &[PlannedGraph]) -> bool {
+    let exceeds = |(buffer, size): (usize, &Bytes)| others.iter().all(|other| other.sizes.get(buffer) < Some(size));
+    others.is_empty() || sizes.iter().enumerate().any(exceeds)
 }

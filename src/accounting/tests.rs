@@ -170,9 +170,9 @@ fn the_largest_graph_of_each_allocator_is_kept_with_its_moment() {
     };
     let mut ledger = two_devices();
     ledger.add(9, held(0, 256, 0, BufferUsage::Any), true);
-    ledger.set_graph(40, graph("large", 40));
-    ledger.set_graph(30, graph("small", 30));
-    ledger.set_graph(40, graph("equal", 40));
+    ledger.add_graph(vec![40], graph("large", 40));
+    ledger.add_graph(vec![30], graph("small", 30));
+    ledger.add_graph(vec![40], graph("equal", 40));
     ledger.remove(9);
     ledger.remove_allocator(1);
     assert!(ledger.accounting(Moment::Now).graphs.is_empty());
@@ -182,11 +182,27 @@ fn the_largest_graph_of_each_allocator_is_kept_with_its_moment() {
 }
 
 #[test]
+fn the_graphs_that_take_the_most_of_a_buffer_are_kept() {
+    let mut ledger = two_devices();
+    ledger.add(9, held(0, 256, 0, BufferUsage::Any), true);
+    let mut kept_after = |nodes, sizes: [u64; 2]| {
+        assert_eq!(ledger.takes_graph(1, &sizes), nodes != 5);
+        ledger.add_graph(sizes.to_vec(), AccountedGraph { allocator: 1, nodes, ..AccountedGraph::default() });
+        ledger.accounting(Moment::Now).graphs.iter().map(|graph| graph.nodes).collect::<Vec<_>>()
+    };
+    assert_eq!(kept_after(1, [40, 10]), [1]);
+    assert_eq!(kept_after(2, [20, 20]), [1, 2], "it takes more of the second");
+    assert_eq!(kept_after(3, [20, 30]), [1, 3], "another one takes more of that");
+    assert_eq!(kept_after(5, [40, 30]), [1, 3], "none takes less");
+    assert_eq!(kept_after(4, [50, 30]), [4], "it takes as much of each as any");
+}
+
+#[test]
 fn tensors_that_no_graph_has_count_by_the_usage_of_their_buffer() {
     let mut ledger = two_devices();
     ledger.add(9, held(0, 256, 0, BufferUsage::Any), true);
     let graph = AccountedGraph { tensors: vec![tensor("read", MemoryClass::Cache, 1, 0, 32)], ..Default::default() };
-    ledger.set_graph(1, graph);
+    ledger.add_graph(vec![1], graph);
     for (name, offset) in [("read", 0), ("unread", 64)] {
         ledger.add_content(9, offset, tensor(name, MemoryClass::Other, 1, offset, 32));
     }
@@ -247,10 +263,10 @@ fn cache_that_another_graph_writes_to_is_a_cache_in_all() {
     ledger.add(9, held(0, 256, 0, BufferUsage::Any), true);
     let view = AccountedTensor { view_of: Some("k".to_owned()), ..tensor("v", MemoryClass::Weights, 1, 96, 32) };
     let reads = [tensor("k", MemoryClass::Weights, 1, 64, 64), view, tensor("w", MemoryClass::Weights, 1, 128, 64)];
-    ledger.set_graph(1, AccountedGraph { tensors: reads.to_vec(), ..Default::default() });
+    ledger.add_graph(vec![1], AccountedGraph { tensors: reads.to_vec(), ..Default::default() });
     assert_eq!(ledger.accounting(Moment::Now).sums().weights, 128);
     let writes = vec![tensor("k", MemoryClass::Cache, 1, 64, 64)];
-    ledger.set_graph(1, AccountedGraph { allocator: 2, tensors: writes, ..Default::default() });
+    ledger.add_graph(vec![1], AccountedGraph { allocator: 2, tensors: writes, ..Default::default() });
     let found = ledger.accounting(Moment::Now);
     assert_eq!((found.sums().weights, found.sums().kv), (64, 64));
     let classes: Vec<&str> = found.graphs[0].tensors.iter().map(|tensor| tensor.class.name()).collect();
@@ -273,7 +289,7 @@ fn tensors_of_a_buffer_of_another_moment_keep_their_device() {
     ledger.add(2, held(0, 64, 0, BufferUsage::Any), true);
     let mut gone = tensor("gone", MemoryClass::Weights, 1, 0, 64);
     ledger.locate(&mut gone, 1, 0);
-    ledger.set_graph(64, AccountedGraph { tensors: vec![gone], ..Default::default() });
+    ledger.add_graph(vec![64], AccountedGraph { tensors: vec![gone], ..Default::default() });
     ledger.remove(1);
     let now = ledger.accounting(Moment::Now);
     assert_eq!(now.graphs[0].tensors[0].location, None);

@@ -1,6 +1,7 @@
 // A program that does not use lastuse, with weights on a device and on the host. It does what its first argument says.
 //
 //   contexts  computes with two contexts, each with a scheduler of its own, the second one after the first
+//   batches   computes a batch that needs most of the device, and one that needs most of the host
 //   fits      gives layers to the device as long as more of its memory is free than a layer takes, and computes
 
 #include "check.h"
@@ -76,6 +77,17 @@ static ggml_backend_sched_t scheduler(void) {
     return ggml_backend_sched_new(backends, NULL, N_BACKENDS, GGML_DEFAULT_GRAPH_SIZE, false, true);
 }
 
+// The device computes with all weights for large batches.
+static void compute_batches(void) {
+    struct layer         layers[] = { layer_of(backends[0], WIDTH), layer_of(backends[CPU], WIDTH) };
+    ggml_backend_sched_t made     = scheduler();
+    compute(made, layers, 2, 32, false);
+    compute(made, layers, 2, 31, false);
+    ggml_backend_sched_free(made);
+    layer_free(&layers[0]);
+    layer_free(&layers[1]);
+}
+
 static void use_contexts(void) {
     struct layer         layers[]   = { layer_of(backends[0], WIDTH), layer_of(backends[CPU], WIDTH) };
     ggml_backend_sched_t contexts[] = { scheduler(), NULL };
@@ -123,6 +135,8 @@ int main(int count, char ** arguments) {
     ggml_backend_cpu_set_n_threads(backends[CPU], 1);
     if (strcmp(arguments[1], "contexts") == 0) {
         use_contexts();
+    } else if (strcmp(arguments[1], "batches") == 0) {
+        compute_batches();
     } else {
         fit();
     }

@@ -119,6 +119,26 @@ fn two_contexts_on_a_device_are_measured_as_they_run() {
 }
 
 #[test]
+fn each_device_is_told_what_it_has_for_the_graph_that_needs_most_of_it() {
+    let json = measured(&["--why", &program_with_device(), "batches"]);
+    let graphs = json["accounting"][0]["graphs"].as_array().expect("a list");
+    assert_eq!(
+        graphs.iter().map(|graph| graph["allocator"].as_u64()).collect::<Vec<_>>(),
+        [Some(1), Some(1)],
+        "{json}"
+    );
+    for (name, what) in [("GPU0", "weights of the host, copied for large batches: leaf_*"), ("CPU", "MUL_MAT node_*")] {
+        let device = device(&json, name);
+        let causes = device["causes"].as_array().expect("a list").iter().filter(|cause| cause["class"] == "compute");
+        let told: Vec<_> =
+            causes.filter_map(|cause| Some((cause["what"].as_str()?, cause["bytes"].as_u64()?))).collect();
+        assert!(told.iter().any(|(told, _)| told.ends_with(what)), "{device}");
+        assert!(told.iter().all(|(what, _)| !what.starts_with("for other graphs")), "{device}");
+        assert_eq!(Some(told.iter().map(|(_, bytes)| bytes).sum()), device["compute"].as_u64(), "{device}");
+    }
+}
+
+#[test]
 fn memory_of_a_device_that_contexts_share_is_not_known() {
     let program = program_with_device();
     let output = call(&["measure", "--arena=shared", &program, "contexts"]);

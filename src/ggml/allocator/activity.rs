@@ -161,7 +161,7 @@ impl Activity {
         self.statistics.record_plan(plans);
     }
 
-    /// Describes a planned graph for the accounting of the process, if no plan of this allocator was larger.
+    /// Describes a planned graph for the accounting of the process, if it takes more of a buffer than all before it.
     pub fn account_plan(
         &mut self,
         types: &[BufferType],
@@ -170,7 +170,8 @@ impl Activity {
         plan: &GraphPlan,
     ) {
         let number = self.number();
-        if recorder().is_recording() && number > 0 && recorder().takes_graph(number, plan.bytes()) {
+        let is_largest = || recorder().takes_graph(number, &plan.sizes().collect::<Vec<_>>());
+        if recorder().is_recording() && number > 0 && is_largest() {
             self.accounted = GraphDraft::new(number, types, reading, requested, plan).map(Box::new);
         }
     }

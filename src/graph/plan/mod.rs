@@ -38,9 +38,14 @@ pub struct GraphPlan {
 }
 
 impl GraphPlan {
+    /// Returns the bytes of each buffer.
+    pub fn sizes(&self) -> impl Iterator<Item = Bytes> {
+        self.buffers.iter().map(|buffer| buffer.placement.size())
+    }
+
     /// Returns the bytes of all buffers.
     pub fn bytes(&self) -> Bytes {
-        self.buffers.iter().fold(0, |sum: Bytes, buffer| sum.saturating_add(buffer.placement.size()))
+        self.sizes().fold(0, Bytes::saturating_add)
     }
 
     /// Returns the address of a tensor with this allocation.

@@ -1,6 +1,6 @@
 //! What devices held at their peaks, from accountings and reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use lastuse::accounting::{AccountedBuffer, AccountedTensor, Accounting, MemoryClass, Sums};
 use lastuse::graph::extents;
@@ -36,26 +36,59 @@ pub fn add(all: &mut Vec<Holder>, device: &str, sums: &Sums, tensors: Option<Vec
     }
 }
 
-fn peak_tensor((tensor, bytes): (&AccountedTensor, Bytes)) -> PeakTensor {
+fn peak_tensor(AtPeak { tensor, bytes, .. }: AtPeak<'_>) -> PeakTensor {
     let shape = format!("{} {}", tensor.element, extents(&tensor.ne));
     PeakTensor { group: group_name(&tensor.name, &tensor.op), class: tensor.class, bytes, shape }
 }
 
-/// Returns the tensors of a buffer at its peak, each with the bytes that no tensor before it takes: weights, caches, and
-/// what is live at the step of a graph with the most live bytes.
-pub fn at_peak<'a>(accounting: &'a Accounting, buffer: &AccountedBuffer) -> Vec<(&'a AccountedTensor, Bytes)> {
+/// A tensor of a buffer at its peak.
+pub struct AtPeak<'a> {
+    pub tensor: &'a AccountedTensor,
+    /// Its bytes that no tensor before it takes.
+    pub bytes: Bytes,
+    /// The position of its graph; that after the last one for tensors that no graph has.
+    pub graph: usize,
+}
+
+/// Returns the tensors of a buffer at its peak: weights, caches, and what is live at the step of a graph with the most live bytes.
+pub fn at_peak<'a>(accounting: &'a Accounting, buffer: &AccountedBuffer) -> Vec<AtPeak<'a>> {
     let is_here = |tensor: &&AccountedTensor| {
         tensor.view_of.is_none() && tensor.location.is_some_and(|location| location.buffer == buffer.id)
     };
-    let of_graphs = accounting.graphs.iter().map(|graph| graph.tensors.iter().filter(is_here).collect::<Vec<_>>());
-    let of_graphs: Vec<_> = of_graphs.chain([accounting.unread.iter().filter(is_here).collect()]).collect();
-    let live = of_graphs.iter().map(|tensors| live_at_peak(tensors)).max_by_key(|live| union(live)).unwrap_or_default();
-    let mut held: Vec<&AccountedTensor> =
-        of_graphs.into_iter().flatten().filter(|it| !is_compute(it)).chain(live).collect();
+    let graphs = accounting.graphs.iter().map(|graph| &graph.tensors).chain([&accounting.unread]);
+    let (mut live, mut held) = ((0, Vec::new()), Vec::new());
+    for (graph, tensors) in graphs.enumerate() {
+        let here: Vec<_> = tensors.iter().filter(is_here).collect();
+        let of_graph = live_at_peak(&here, &SplitCopies::of(tensors));
+        if union(&of_graph) > union(&live.1) {
+            live = (graph, of_graph);
+        }
+        held.extend(here.into_iter().filter(|tensor| !is_compute(tensor)).map(|tensor| (graph, tensor)));
+    }
+    held.extend(live.1.into_iter().map(|tensor| (live.0, tensor)));
     // As in the sums of a buffer, a byte of several classes is of the first.
-    held.sort_by_key(|tensor| tensor.class);
+    held.sort_by_key(|(_, tensor)| tensor.class);
     let mut covered = Covered::default();
-    held.into_iter().map(|tensor| (tensor, covered.add(tensor))).filter(|(_, bytes)| *bytes > 0).collect()
+    let all = held.into_iter().map(|(graph, tensor)| AtPeak { tensor, bytes: covered.add(tensor), graph });
+    all.filter(|at_peak| at_peak.bytes > 0).collect()
+}
+
+/// The copies that a scheduler has made of tensors of a graph.
+pub struct SplitCopies<'a> {
+    /// The names of all tensors.
+    names: HashSet<&'a str>,
+}
+
+impl<'a> SplitCopies<'a> {
+    /// Returns those of a graph with these tensors.
+    pub fn of(tensors: &'a [AccountedTensor]) -> Self {
+        Self { names: tensors.iter().map(|tensor| &*tensor.name).collect() }
+    }
+
+    /// Returns the name of the tensor that this one is a copy of, and the number of the copy.
+    pub fn copied<'t>(&self, tensor: &'t AccountedTensor) -> Option<(&'t str, u32)> {
+        copied_name(&tensor.name).filter(|(name, _)| tensor.op == "NONE" && self.names.contains(name))
+    }
 }
 
 fn is_compute(tensor: &AccountedTensor) -> bool {
@@ -64,13 +97,13 @@ fn is_compute(tensor: &AccountedTensor) -> bool {
 
 /// Returns the intermediates of a graph that are live at the step where these take the most bytes, and the inputs that none of
 /// its nodes reads: in a pipeline, each batch has copies of the inputs that others do not read.
-fn live_at_peak<'a>(tensors: &[&'a AccountedTensor]) -> Vec<&'a AccountedTensor> {
+fn live_at_peak<'a>(tensors: &[&'a AccountedTensor], copies: &SplitCopies<'_>) -> Vec<&'a AccountedTensor> {
     let is_input = |tensor: &&AccountedTensor| is_compute(tensor) && tensor.op == "NONE";
-    let is_pipeline = tensors.iter().any(|tensor| copied_name(&tensor.name).is_some_and(|(_, number)| number > 0));
+    let is_pipeline = tensors.iter().any(|tensor| copies.copied(tensor).is_some_and(|(_, number)| number > 0));
     let needed = |tensor: &&'a AccountedTensor| {
         let steps = tensor.steps.filter(|_| is_compute(tensor))?;
         // An input has its value before the graph runs; a scheduler makes copies as it runs, except in a pipeline.
-        let is_there = is_input(tensor) && (is_pipeline || copied_name(&tensor.name).is_none());
+        let is_there = is_input(tensor) && (is_pipeline || copies.copied(tensor).is_none());
         Some((if is_there { 0 } else { steps.first }, steps.last, *tensor))
     };
     let mut needed: Vec<_> = tensors.iter().filter_map(needed).collect();

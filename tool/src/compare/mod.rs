@@ -5,7 +5,7 @@ mod files;
 mod accountings;
 mod captures;
 
-pub use accountings::at_peak;
+pub use accountings::{AtPeak, SplitCopies, at_peak};
 #[cfg(test)]
 pub mod tests;
 

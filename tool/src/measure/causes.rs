@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lastuse::accounting::{AccountedTensor, Accounting, MemoryClass, Sums};
-use lastuse::offload::rules::copied_name;
 use lastuse::placement::Bytes;
 use serde_json::{Value, json};
 
-use crate::compare::at_peak;
+use crate::compare::{AtPeak, SplitCopies, at_peak};
 use crate::report::group_name;
 
 /// The most groups that are told of each class, and the least part of its bytes that each has; the rest is summed up.
@@ -34,14 +33,15 @@ impl Cause {
 /// Returns what the bytes of a device are for, by class, the largest first: they add up to those of each class. Of compute buffers
 /// it is what is live at the peak of the graph that needs most of each.
 pub fn causes(accounting: &Accounting, device: &str) -> Vec<Cause> {
-    let copies = Copies::of(accounting.graphs.iter().flat_map(|graph| &graph.tensors));
+    let graphs = accounting.graphs.iter().map(|graph| &graph.tensors).chain([&accounting.unread]);
+    let copies: Vec<Copies<'_>> = graphs.map(|tensors| Copies::of(tensors)).collect();
     let mut groups: BTreeMap<(MemoryClass, String), Bytes> = BTreeMap::new();
     let mut rest = Sums::default();
     for buffer in accounting.buffers.iter().filter(|buffer| buffer.device == device) {
         rest.add(&buffer.sums);
-        for (tensor, bytes) in at_peak(accounting, buffer) {
+        for AtPeak { tensor, bytes, graph } in at_peak(accounting, buffer) {
             let what = if tensor.class == MemoryClass::Compute {
-                copies.reason(tensor)
+                copies[graph].reason(tensor)
             } else {
                 group_name(&tensor.name, &tensor.op)
             };
@@ -80,8 +80,10 @@ fn summed_up(of_class: &[Cause]) -> Vec<Cause> {
     all
 }
 
-/// What schedulers copy: what one device has and another one reads, and inputs, so that several batches are computed at a time.
+/// What a scheduler copies for a graph: what one device has and another one reads, and inputs, so that several batches are computed
+/// at a time.
 pub struct Copies<'a> {
+    copies: SplitCopies<'a>,
     /// How many there are of each.
     number: u32,
     /// The inputs with copies on their own device: that, and their names.
@@ -91,23 +93,22 @@ pub struct Copies<'a> {
 }
 
 impl<'a> Copies<'a> {
-    /// Finds them in graphs.
-    pub fn of(tensors: impl Iterator<Item = &'a AccountedTensor> + Clone) -> Self {
+    /// Finds them in a graph with these tensors.
+    pub fn of(tensors: &'a [AccountedTensor]) -> Self {
         fn on_device<'a>(tensor: &'a AccountedTensor, name: &'a str) -> (&'a str, &'a str) {
             (tensor.resides.as_deref().unwrap_or_default(), name)
         }
-        let copied = tensors.clone().filter_map(|tensor| Some((tensor, copied_name(&tensor.name)?)));
-        let weights = tensors.clone().filter(|tensor| tensor.class == MemoryClass::Weights);
+        let copies = SplitCopies::of(tensors);
+        let copied: Vec<_> = tensors.iter().filter_map(|tensor| Some((tensor, copies.copied(tensor)?))).collect();
+        let weights = tensors.iter().filter(|tensor| tensor.class == MemoryClass::Weights);
         let weights = weights.map(|tensor| &*tensor.name).collect();
-        let originals = tensors.filter(|tensor| copied_name(&tensor.name).is_none());
-        let originals: BTreeSet<_> = originals.map(|tensor| on_device(tensor, &tensor.name)).collect();
+        let originals: BTreeSet<_> = tensors.iter().map(|tensor| on_device(tensor, &tensor.name)).collect();
+        let inputs = copied.iter().map(|&(tensor, (name, _))| on_device(tensor, name));
         Self {
-            number: copied.clone().map(|(_, (_, number))| number + 1).max().unwrap_or(1),
-            inputs: copied
-                .map(|(tensor, (name, _))| on_device(tensor, name))
-                .filter(|input| originals.contains(input))
-                .collect(),
+            number: copied.iter().map(|(_, (_, number))| number + 1).max().unwrap_or(1),
+            inputs: inputs.filter(|input| originals.contains(input)).collect(),
             weights,
+            copies,
         }
     }
 
@@ -118,7 +119,7 @@ impl<'a> Copies<'a> {
 
     /// Returns why a tensor of a graph is there.
     pub fn reason(&self, tensor: &AccountedTensor) -> String {
-        let copied = copied_name(&tensor.name);
+        let copied = self.copies.copied(tensor);
         let name = copied.map_or(&*tensor.name, |(name, _)| name);
         let what = group_name(name, &tensor.op);
         let is_here = self.inputs.contains(&(tensor.resides.as_deref().unwrap_or_default(), name));
@@ -155,46 +156,55 @@ mod tests {
     use super::*;
     use crate::compare::tests::tensor;
 
-    fn reason_of(name: &str, ne: [i64; 4], copies: u32) -> String {
-        let executes = Some("CPU".to_owned());
-        let weights = BTreeSet::from(["blk.3.ffn_up.weight"]);
-        Copies { number: copies, inputs: BTreeSet::new(), weights }.reason(&AccountedTensor {
-            ne,
-            executes,
-            ..tensor(name)
-        })
+    fn no_op(name: &str, device: &str) -> AccountedTensor {
+        AccountedTensor { op: "NONE".to_owned(), resides: Some(device.to_owned()), executes: None, ..tensor(name) }
+    }
+
+    /// Returns the reasons of tensors of a graph with these.
+    fn reasons(tensors: &[AccountedTensor]) -> Vec<String> {
+        let copies = Copies::of(tensors);
+        tensors.iter().map(|tensor| copies.reason(tensor)).collect()
     }
 
     #[test]
     fn reasons_are_told_by_names_of_llama_cpp_and_its_scheduler() {
+        let executes = Some("CPU".to_owned());
         for (name, expected) in [
             ("result_output", "logits of 512 tokens, 1000 values each"),
             ("kq_soft_max-3", "scores of attention: 512 tokens x 1000 cells x 8 heads"),
             ("KQ_mask (copy)", "masks of attention: "),
             ("ffn_up-3", "what a layer alone needs: ffn_up-*"),
-            ("Vulkan0#blk.3.ffn_up.weight#0", "weights of the host, copied for large batches: blk.*.ffn_up.weight"),
-            ("CUDA1#inp_pos#2", "what another device has, in 4 copies for a pipeline: inp_pos"),
+            ("one#part#2", "what a layer alone needs: one#part#*"),
         ] {
-            let found = reason_of(name, [1000, 512, 8, 1], 4);
+            let tensor = AccountedTensor { ne: [1000, 512, 8, 1], executes: executes.clone(), ..tensor(name) };
+            let found = &reasons(&[tensor])[0];
             assert!(found.starts_with(expected), "{name}: {found}");
         }
-        assert_eq!(reason_of("CUDA1#l_out-7#0", [1, 1, 1, 1], 1), "what another device has, copied: l_out-*");
+    }
+
+    #[test]
+    fn copies_are_those_of_the_graph_that_a_scheduler_has_made_them_for() {
+        let weights = AccountedTensor { class: MemoryClass::Weights, ..no_op("blk.3.ffn_up.weight", "CPU") };
+        let staged = no_op("GPU0#blk.3.ffn_up.weight#0", "GPU0");
+        let found = reasons(&[weights, staged, tensor("l_out-7"), no_op("GPU0#l_out-7#0", "GPU0")]);
+        assert_eq!(found[1], "weights of the host, copied for large batches: blk.*.ffn_up.weight");
+        assert_eq!(found[3], "what another device has, copied: l_out-*");
+        // A program may give such a name, too.
+        let found = reasons(&[tensor("l_out-7"), tensor("GPU0#l_out-7#0"), no_op("GPU0#other#0", "GPU0")]);
+        assert_eq!(found[1..], ["inputs: GPU0#l_out-*#*", "inputs: GPU0#other#*"]);
     }
 
     #[test]
     fn copies_of_an_input_on_its_own_device_are_told_as_those_of_a_pipeline() {
-        let on = |device: &str, name: &str| AccountedTensor {
-            resides: Some(device.to_owned()),
-            executes: None,
-            ..tensor(name)
-        };
-        let all =
-            [on("CPU", "inp_pos"), on("CPU", "CPU#inp_pos#1"), on("GPU0", "GPU0#inp_pos#3"), on("CPU", "inp_out_ids")];
-        let copies = Copies::of(all.iter());
-        assert!(copies.are_several());
-        let reasons = all.iter().map(|tensor| copies.reason(tensor)).collect::<Vec<_>>();
+        let all = [
+            no_op("inp_pos", "CPU"),
+            no_op("CPU#inp_pos#1", "CPU"),
+            no_op("GPU0#inp_pos#3", "GPU0"),
+            no_op("inp_out_ids", "CPU"),
+        ];
+        assert!(Copies::of(&all).are_several());
         let input = "inputs, in 4 copies for a pipeline: inp_pos";
         let copy = "what another device has, in 4 copies for a pipeline: inp_pos";
-        assert_eq!(reasons, [input, input, copy, "inputs: inp_out_ids"]);
+        assert_eq!(reasons(&all), [input, input, copy, "inputs: inp_out_ids"]);
     }
 }

@@ -74,10 +74,13 @@ impl Lever {
         let graphs: Vec<_> = dry_run.accountings().flat_map(|accounting| &accounting.graphs).collect();
         let tensors = || graphs.iter().flat_map(|graph| &graph.tensors);
         let is_llama_cpp = Program::of_names(tensors().map(|tensor| &*tensor.name)) == Some(Program::LlamaCpp);
-        let copies = Copies::of(tensors());
+        let copies: Vec<Copies<'_>> = graphs.iter().map(|graph| Copies::of(&graph.tensors)).collect();
         let mut all = Vec::new();
         if is_llama_cpp {
-            let has = |what: &str| tensors().any(|tensor| copies.reason(tensor).starts_with(what));
+            let has = |what: &str| {
+                let mut all = graphs.iter().zip(&copies);
+                all.any(|(graph, copies)| graph.tensors.iter().any(|it| copies.reason(it).starts_with(what)))
+            };
             let argument = |words: &str| Self {
                 option: words.to_owned(),
                 more: words.split(' ').map(str::to_owned).collect(),
@@ -101,7 +104,7 @@ impl Lever {
             more: Vec::new(),
             settings: vec![(name, value)],
         };
-        if copies.are_several() {
+        if copies.iter().any(Copies::are_several) {
             let option = "ggml built with GGML_SCHED_MAX_COPIES=1";
             all.push(setting(option.to_owned(), "LASTUSE_MEASURE_ONE_COPY", "on".to_owned()));
         }

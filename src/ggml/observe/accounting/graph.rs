@@ -24,8 +24,8 @@ pub enum Place {
 /// A graph that was planned, and the buffers that its other tensors lie in.
 #[derive(Clone, Debug)]
 pub struct GraphDraft {
-    /// The bytes that its plan takes in all buffers.
-    pub bytes: Bytes,
+    /// The bytes that its plan takes in each buffer.
+    pub sizes: Vec<Bytes>,
     /// The graph, without the places of its tensors.
     pub graph: AccountedGraph,
     /// The places, by the positions of the tensors.
@@ -75,7 +75,7 @@ impl GraphDraft {
         }
         let (leafs, nodes) = (graph.leafs().len(), graph.nodes().len());
         let graph = AccountedGraph { allocator, leafs, nodes, tensors };
-        Some(Self { bytes: plan.bytes(), graph, places, buffers: buffers.described().collect() })
+        Some(Self { sizes: plan.sizes().collect(), graph, places, buffers: buffers.described().collect() })
     }
 }
 

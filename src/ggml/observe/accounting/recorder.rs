@@ -159,14 +159,14 @@ impl Recorder {
         }
     }
 
-    /// Returns `true` if a plan of these bytes is the largest of an allocator so far.
-    pub fn takes_graph(&'static self, allocator: u64, bytes: Bytes) -> bool {
-        self.change(|recording| recording.ledger.takes_graph(allocator, bytes)).unwrap_or(false)
+    /// Returns `true` if a plan of these bytes takes more of a buffer of an allocator than all of its plans so far.
+    pub fn takes_graph(&'static self, allocator: u64, sizes: &[Bytes]) -> bool {
+        self.change(|recording| recording.ledger.takes_graph(allocator, sizes)).unwrap_or(false)
     }
 
-    /// Notes the graph of an allocator. `chunk` returns the address of a planned buffer.
+    /// Notes a graph of an allocator. `chunk` returns the address of a planned buffer.
     pub fn note_graph(&'static self, runtime: &'static Runtime, draft: GraphDraft, chunk: impl Fn(Address) -> u64) {
-        let GraphDraft { bytes, mut graph, places, buffers } = draft;
+        let GraphDraft { sizes, mut graph, places, buffers } = draft;
         buffers.into_iter().for_each(|described| self.add(runtime, described, Ledger::add_found));
         self.change(|Recording { ledger, .. }| {
             for (tensor, place) in places {
@@ -176,7 +176,7 @@ impl Recorder {
                 };
                 ledger.locate(&mut graph.tensors[tensor], address, offset);
             }
-            ledger.set_graph(bytes, graph);
+            ledger.add_graph(sizes, graph);
         });
     }
 
