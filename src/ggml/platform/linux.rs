@@ -12,7 +12,6 @@ pub use maps::is_private_and_anonymous;
 use super::BoundCall;
 #[cfg(debug_assertions)]
 pub use super::unix::forbid;
-use super::unix::number_of_pages;
 pub use super::unix::{Gzip, Library, Mutex, backtrace, check_writable_folder, discard, function_at};
 pub use super::unix::{next_symbol, page_size, physical_memory, release, reserve, shorten, text, without_signals};
 
@@ -155,7 +154,9 @@ pub fn resident_pages(start: usize, pages: usize) -> Option<usize> {
     (status == 0).then(|| states.iter().filter(|&&state| state & 1 != 0).count())
 }
 
-/// Returns the bytes of the machine's memory that nothing uses.
+/// Returns the bytes of the machine's memory that programs can have: what nothing uses, and what Linux would give up for them.
 pub fn free_memory() -> Option<u64> {
-    number_of_pages(libc::_SC_AVPHYS_PAGES)
+    let all = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kibibytes = all.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?.trim().strip_suffix(" kB")?;
+    kibibytes.parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -156,14 +156,9 @@ pub fn page_size() -> usize {
 
 /// Returns the bytes of the machine's memory.
 pub fn physical_memory() -> Option<u64> {
-    number_of_pages(libc::_SC_PHYS_PAGES)
-}
-
-/// Returns the bytes of the pages that `sysconf` counts under this name.
-pub(super) fn number_of_pages(name: c_int) -> Option<u64> {
-    // SAFETY: takes numbers.
-    let [pages, size] = [name, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
-    u64::try_from(pages).ok()?.checked_mul(u64::try_from(size).ok()?)
+    // SAFETY: takes a constant.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    u64::try_from(pages).ok()?.checked_mul(u64::try_from(page_size()).ok()?)
 }
 
 /// Reserves whole pages of address space: readable, writable, zero where they were never written.
