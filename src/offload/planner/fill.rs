@@ -164,11 +164,24 @@ impl<'a> Filling<'a> {
         );
     }
 
-    /// Moves ranges of layers, the last layers first, to the devices, the last device first.
+    /// Moves ranges of layers, the last layers first, to the fewest of the first devices that have room for all layers; or to
+    /// all devices.
     fn take_layers(&mut self) {
         let layers: BTreeSet<u32> = self.request.items.iter().filter_map(|item| item.layer).collect();
-        let mut layers: Vec<u32> = layers.into_iter().collect();
-        for device in (0..self.request.host()).rev() {
+        let layers: Vec<u32> = layers.into_iter().collect();
+        let before = (self.assignment.clone(), self.sums.clone());
+        for devices in 1..=self.request.host() {
+            (self.assignment, self.sums) = before.clone();
+            if self.take_layers_on(layers.clone(), devices) {
+                return;
+            }
+        }
+    }
+
+    /// Moves ranges of layers, the last layers first, to so many devices, the last of these first. Returns whether these have
+    /// room for all layers.
+    fn take_layers_on(&mut self, mut layers: Vec<u32>, devices: DeviceIndex) -> bool {
+        for device in (0..devices).rev() {
             while let Some(&layer) = layers.last() {
                 let before = (self.assignment.clone(), self.sums.clone());
                 let free = free_items(self.request).into_iter();
@@ -180,6 +193,7 @@ impl<'a> Filling<'a> {
                 layers.pop();
             }
         }
+        layers.is_empty()
     }
 
     /// Adds groups of rows of items that are on the host, those that gain most for their bytes first.

@@ -23,8 +23,9 @@ pub enum Spread {
     /// Any.
     #[default]
     Items,
-    /// Contiguous ranges of layers: the first layers on the host, then a range on each device in their order. Items
-    /// without a layer stay on the host, where they are not pinned.
+    /// Contiguous ranges of layers: the first layers on the host, then a range on each device in their order, or on the
+    /// fewest of the first devices that have room for all layers. Items without a layer stay on the host, where they are not
+    /// pinned.
     Layers,
 }
 

@@ -137,7 +137,8 @@ pub struct Arguments {
     #[arg(long, value_name = "ORDER", default_value = "benefit", conflicts_with = "layers")]
     order: OrderArgument,
 
-    /// Place whole layers: a contiguous range on each device, the first layers on the host.
+    /// Place whole layers: a contiguous range on each device, the first layers on the host; or all layers on the fewest
+    /// of the first devices that have room for them.
     #[arg(long)]
     layers: bool,
 

@@ -64,11 +64,18 @@ fn layers_are_in_contiguous_ranges_over_several_devices() {
 }
 
 #[test]
-fn layers_go_to_the_last_devices_as_far_as_they_fit() {
+fn layers_go_to_the_first_devices_that_have_room_for_all_or_to_the_last_as_far_as_they_fit() {
     let items: Vec<Item> =
         (0..6).map(|layer| Item { layer: Some(layer), ..weight(&format!("layer {layer}"), 10, 1.0) }).collect();
-    let devices_of = vec![limited("gpu0", 25), limited("gpu1", 30), Device::new("cpu")];
-    let machine = Machine { devices: devices_of, items, fixed: vec![0; 3], copied: vec![0; 3] };
-    let request = Request { spread: Spread::Layers, ..machine.request() };
-    assert_eq!(devices(&machine, &request), [2, 0, 0, 1, 1, 1]);
+    let on = |budgets: [u64; 3]| {
+        let [gpu0, gpu1, gpu2] = budgets;
+        let all = vec![limited("gpu0", gpu0), limited("gpu1", gpu1), limited("gpu2", gpu2), Device::new("cpu")];
+        let machine = Machine { devices: all, items: items.clone(), fixed: vec![0; 4], copied: vec![0; 4] };
+        devices(&machine, &Request { spread: Spread::Layers, ..machine.request() })
+    };
+    assert_eq!(on([0, 25, 30]), [3, 1, 1, 2, 2, 2]);
+    // The first devices that have room for all of them.
+    assert_eq!(on([60, 90, 90]), [0; 6]);
+    assert_eq!(on([25, 45, 90]), [0, 0, 1, 1, 1, 1]);
+    assert_eq!(on([25, 35, 20]), [0, 1, 1, 1, 2, 2]);
 }
