@@ -44,6 +44,14 @@ pub fn on_any_machine() -> Vec<PlacedCase> {
         parts: &[0, 50, 300, 970],
         ..one
     };
+    let pipelines = PlacedCase {
+        name: "dense, two GPUs, pipelines",
+        program: "--gpus 2 -t 1 --pipelines",
+        properties: "",
+        has_pipelines: true,
+        place: "--layers",
+        ..two
+    };
     vec![
         one,
         PlacedCase { name: "dense, no operator offload", place: "--no-op-offload", ..few },
@@ -60,14 +68,15 @@ pub fn on_any_machine() -> Vec<PlacedCase> {
         PlacedCase { name: "experts, no operator offload", model: EXPERTS, place: "--no-op-offload", ..few },
         two,
         PlacedCase { name: "dense, two GPUs, whole layers", place: "--layers", ..two },
+        pipelines,
         PlacedCase {
-            name: "dense, two GPUs, pipelines",
-            program: "--gpus 2 -t 1 --pipelines",
-            properties: "",
-            has_pipelines: true,
-            place: "--layers",
-            ..two
+            name: "dense, two GPUs, pipelines, one command",
+            place: "",
+            kind: Some("layers"),
+            parts: &[300],
+            ..pipelines
         },
+        PlacedCase { name: "dense, two GPUs, one command", properties: "", kind: Some("layers"), ..two },
         PlacedCase { name: "dense, two GPUs, no flash attention", program: "--gpus 2 -t 1 -fa off", ..two },
         PlacedCase { name: "experts, two GPUs", model: EXPERTS, ..two },
         PlacedCase { name: "dense, one command, layers", kind: Some("layers"), ..few },

@@ -171,7 +171,7 @@ impl PlacedProgram {
     ///
     /// # Errors
     /// When the tool cannot be started.
-    pub(super) fn with_tool(&self, command: &[&str], model: &Path, arguments: &[String]) -> Result<Outcome> {
+    pub fn with_tool(&self, command: &[&str], model: &Path, arguments: &[String]) -> Result<Outcome> {
         let [program, library, model] =
             [self.program.path(), self.program.library(), model].map(|path| path.to_string_lossy());
         let mut all = command.to_vec();

@@ -46,10 +46,43 @@ fn two_devices_are_asked_for_what_was_promised() {
     assert!(arguments.iter().all(|of_row| of_row.contains(&"-ts".to_owned())), "{arguments:?}");
 }
 
+/// With the copies of pipelines, a layer less would have room.
+#[test]
+fn one_command_finds_that_devices_have_no_events_and_prefers_the_first() {
+    let arguments = checked("dense, two GPUs, one command", &[500]);
+    assert_eq!(arguments.last().expect("the last has everything"), &["-ngl", "7", "-ts", "7,0"]);
+}
+
+/// Runs the tool with these devices on the program with these arguments, and returns its exit code and messages.
+fn refused(devices: &[&str], own: &str) -> (Option<i32>, String) {
+    let case = case("dense, two GPUs");
+    let model = support::expect(program().model(&case.model));
+    let own: Vec<String> = own.split(' ').map(str::to_owned).collect();
+    let devices: Vec<&str> = devices.iter().flat_map(|device| ["--device", device]).collect();
+    let outcome = support::expect(program().with_tool(&[&["offload", "--json"], &devices[..]].concat(), &model, &own));
+    (outcome.code, outcome.stderr)
+}
+
+#[test]
+fn programs_that_do_not_do_what_is_planned_are_told_what_to_change() {
+    let none_selected = "give --device for each device that the program uses, in its order: GPU0, GPU1";
+    for (devices, own, code, message) in [
+        (&["GPU0=1G"][..], "--gpus 1 -nkvo", 1, "leave out -nkvo of the program's own arguments"),
+        (&["GPU0=1G"], "--gpus 1 --contexts 2", 1, "the program has 2 graph allocators"),
+        (&["GPU1=1G"], "--gpus 2", 2, none_selected),
+        (&["GPU1=1G", "GPU0=1G"], "--gpus 2", 2, none_selected),
+    ] {
+        let (found, stderr) = refused(devices, own);
+        assert!(found == Some(code) && stderr.contains(message), "{devices:?}, {own}: {found:?}, {stderr}");
+    }
+}
+
 #[test]
 fn copies_of_pipelines_are_part_of_the_promise() {
     let arguments = checked("dense, two GPUs, pipelines", &[]);
-    assert_eq!(arguments.last().map(|of_row| of_row[..2].join(" ")).as_deref(), Some("-ngl 7"));
+    let everything = |arguments: Vec<Vec<String>>| arguments.last().expect("the last has everything")[..2].join(" ");
+    assert_eq!(everything(arguments), "-ngl 7");
+    assert_eq!(everything(checked("dense, two GPUs, pipelines, one command", &[])), "-ngl 7");
 }
 
 #[test]

@@ -36,7 +36,8 @@ fn program() -> String {
     built("dry-run", "tests/tool/dry_run.c")
 }
 
-fn program_with_device() -> String {
+/// Returns the path of a program that computes on GPU0 and the host.
+pub fn program_with_device() -> String {
     built("dry-run-devices", "tests/tool/dry_run_devices.c")
 }
 

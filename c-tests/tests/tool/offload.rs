@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Output;
 
+use super::measure::program_with_device;
 use crate::support::tool::{self, stderr, stdout};
 use lastuse_neurons::gguf::{GgufHeader, GgufTensor};
 use lastuse_vendor::target_folder;
@@ -190,6 +191,16 @@ fn programs_that_are_none_and_wrong_kinds_are_refused() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(message), "{arguments:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn programs_without_the_device_and_llama_cpps_arguments_are_told_so() {
+    let program = program_with_device();
+    let output = tool::command(&["offload", "--device", "GPU9=1G", "--", &program, "contexts"]).output();
+    let output = output.expect("the tool starts");
+    let expected = "uses no device \"GPU9\", but: GPU0; and fails with \"-ngl 999\", ";
+    assert!(output.status.code() == Some(2) && stderr(&output).contains(expected), "{}", stderr(&output));
+    assert!(stderr(&output).contains("one argument"), "its own message: {}", stderr(&output));
 }
 
 #[test]

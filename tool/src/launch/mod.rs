@@ -32,6 +32,7 @@ pub const NOT_EXECUTABLE: u8 = 126;
 pub const NOT_FOUND: u8 = 127;
 
 /// Why a program was not started.
+#[derive(Clone)]
 pub struct NotStarted {
     /// The exit code.
     pub code: u8,

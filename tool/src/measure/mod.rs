@@ -8,6 +8,7 @@ mod report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+pub use causes::Copies;
 use dry_run::setting;
 pub use dry_run::{DryRun, Request};
 use lastuse::settings::OnDemand;

@@ -1,6 +1,6 @@
 //! `--check`: a dry run with the arguments of a plan, compared with what is planned.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 use lastuse::accounting::{Accounting, BufferUsage};
 use lastuse::offload::device::Device;
@@ -38,13 +38,29 @@ pub struct Difference {
     found: Bytes,
 }
 
-/// Runs the program with these arguments behind its own.
-///
-/// # Errors
-/// The dry run fails, or does not come to its end.
-pub fn dry_run(launcher: &mut Launcher, more: &[String]) -> Result<DryRun, NotStarted> {
-    let request = Request { settings: &[], more, captures: None, is_verbose: false };
-    known(DryRun::new(launcher, &request)?, launcher)
+/// Dry runs of a program, by the arguments behind its own: each is done once.
+pub struct DryRuns<'l> {
+    pub launcher: &'l mut Launcher,
+    done: HashMap<Vec<String>, Result<DryRun, NotStarted>>,
+}
+
+impl<'l> DryRuns<'l> {
+    pub fn new(launcher: &'l mut Launcher) -> Self {
+        Self { launcher, done: HashMap::new() }
+    }
+
+    /// Runs the program with these arguments behind its own.
+    ///
+    /// # Errors
+    /// The dry run fails, or does not come to its end.
+    pub fn with(&mut self, more: &[String]) -> Result<&DryRun, NotStarted> {
+        if !self.done.contains_key(more) {
+            let request = Request { settings: &[], more, captures: None, is_verbose: false };
+            let done = DryRun::new(self.launcher, &request).and_then(|dry_run| known(dry_run, self.launcher));
+            self.done.insert(more.to_vec(), done);
+        }
+        self.done[more].as_ref().map_err(NotStarted::clone)
+    }
 }
 
 /// Returns a dry run that has come to its end.
@@ -88,12 +104,15 @@ fn is_named(device: &str, name: &str) -> bool {
     device == name || (name == HOST && device == "CPU")
 }
 
-/// Returns the names of the devices that a program uses, but for the host.
-pub fn used_devices<'a>(processes: impl Iterator<Item = &'a Accounting>) -> BTreeSet<String> {
-    let others = processes
-        .flat_map(|accounting| &accounting.devices)
-        .filter(|device| device.kind != "cpu" && device.sums.total() > 0);
-    others.map(|device| device.name.clone()).collect()
+/// Returns the names of the devices that a program uses, but for the host, in the order of its accounting.
+pub fn used_devices<'a>(processes: impl Iterator<Item = &'a Accounting>) -> Vec<String> {
+    let mut names = Vec::new();
+    for device in processes.flat_map(|accounting| &accounting.devices) {
+        if device.kind != "cpu" && device.sums.total() > 0 && !names.contains(&device.name) {
+            names.push(device.name.clone());
+        }
+    }
+    names
 }
 
 impl Checked {

@@ -9,10 +9,12 @@
 //!  llama_cpp     the arguments for a plan; patterns: layers in them
 //!  per_token     what a plan means for a token: what is read on devices, what is moved
 //!  check         a dry run with the arguments, compared with the plan
+//!  advice        what to do about a difference
 //!  neurons       neurons of FFNs in the room that is left
 //!  report        plans as text and as JSON; table: those of all kinds
 //! ```
 
+mod advice;
 mod check;
 mod device;
 mod first_layers;
@@ -99,7 +101,8 @@ pub struct Arguments {
     /// memory outside of buffers, such as the context of a driver; granularity=BYTES of which buffers are a multiple;
     /// alignment=BYTES of tensors; max-buffer=BYTES. The last two are by default those of the captured buffers of this name,
     /// otherwise 128 and none. events=off if a device has no events: llama.cpp computes in pipelines where everything is on
-    /// several devices that have them. The host is cpu, without a limit unless one is given.
+    /// several devices that have them; a dry run of a program finds that itself. The host is cpu, without a limit unless
+    /// one is given.
     #[arg(long = "device", value_name = "NAME=BYTES[,...]", required = true)]
     devices: Vec<DeviceArgument>,
 
@@ -110,7 +113,7 @@ pub struct Arguments {
     /// Of a program: print what another dry run with the printed arguments finds
     ///
     /// Each device must hold exactly what is planned. If not, or if the program fails with these arguments, that is an error,
-    /// also without this option.
+    /// also without this option, which names those of the program's own arguments that may be the reason.
     #[arg(long, conflicts_with = "files")]
     check: bool,
 
@@ -268,7 +271,8 @@ impl Arguments {
             RuleArgument::AnyOperand => CapturedRule::AnyOperand,
             RuleArgument::Powerinfer => CapturedRule::PowerInfer,
         };
-        let has_events = self.devices.iter().all(|argument| argument.has_events);
+        let are_several = devices.len() > 2;
+        let has_events = are_several && self.devices.iter().all(|argument| argument.has_events);
         Planner { snapshots, devices, order, rule, has_events, op_offload: !self.no_op_offload }
     }
 

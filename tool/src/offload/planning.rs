@@ -16,7 +16,7 @@ pub struct Planner<'a> {
     pub order: Order,
     /// The rule by which intermediates are placed.
     pub rule: CapturedRule,
-    /// All devices have events.
+    /// There are several devices, and all have events.
     pub has_events: bool,
     /// Whether operations on batches may be on a device if their weights are on the host.
     pub op_offload: bool,

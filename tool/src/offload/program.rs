@@ -12,17 +12,18 @@ use lastuse::offload::planner::NotPlaced;
 use lastuse::placement::Bytes;
 use serde_json::json;
 
-use super::check::{Checked, dry_run, known, used_devices};
+use super::advice::advice;
+use super::check::{Checked, DryRuns, known, used_devices};
 use super::device::{self, HOST};
 use super::kinds::{Kind, Planned};
 use super::planning::Planner;
-use super::report::{OF_PROGRAM, formatted, offload_json};
+use super::report::{OF_PROGRAM, formatted, offload_json, quoted};
 use super::table::{Row, kinds_json, kinds_text};
 use super::{Arguments, items, not_placed, read_all};
 use crate::input::graphs_in;
 use crate::launch::{Launcher, NotStarted};
-use crate::measure::{DryRun, Request};
-use crate::output::{Progress, print, print_error, print_tables};
+use crate::measure::{Copies, DryRun, Request};
+use crate::output::{Progress, print, print_error, print_notice, print_tables};
 use crate::settings::GuardUse;
 use crate::usage::Failure;
 
@@ -62,19 +63,19 @@ pub fn run(arguments: &Arguments, mut devices: Vec<Device>) -> Result<ExitCode, 
     let started = Instant::now();
     let is_kept_on_host = arguments.program.iter().any(|word| word == NO_OP_OFFLOAD);
     let planner = arguments.planner(&snapshots, &devices);
-    let planner = Planner { op_offload: planner.op_offload && !is_kept_on_host, ..planner };
     let chosen = arguments.kind.unwrap_or(Kind::Layers);
-    let mut attempt = |planner: &Planner<'_>| Attempt::new(planner, &found, chosen, &used, &mut launcher);
-    let mut done = attempt(&planner)?;
-    if planner.op_offload && done.as_ref().is_ok_and(|done| !done.wrong.is_empty()) {
-        // A device may refuse what it would be given of layers on the host.
-        let again = attempt(&Planner { op_offload: false, ..planner })?;
-        if again.as_ref().is_ok_and(|again| again.wrong.is_empty()) {
-            done = again;
-        }
-    }
+    let selection = selected(&devices, &used);
+    let mut dry_runs = DryRuns::new(&mut launcher);
+    refuse_other_devices(&selection, &used, &mut dry_runs)?;
+    let has_events = planner.has_events;
+    let planner = Planner {
+        op_offload: planner.op_offload && !is_kept_on_host,
+        has_events: has_events && may_have_pipelines(&selection, &mut dry_runs),
+        ..planner
+    };
+    let done = Attempt::best(&planner, &found, chosen, &selection, &mut dry_runs)?;
     let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
-    let Attempt { rows, checked, wrong } = match done {
+    let Attempt { rows, checked, wrong, allocators } = match done {
         Ok(done) => done,
         Err(why) => {
             drop(progress);
@@ -85,6 +86,12 @@ pub fn run(arguments: &Arguments, mut devices: Vec<Device>) -> Result<ExitCode, 
         &rows.iter().find(|row| row.planned.kind == chosen).expect("it was planned").planned;
     drop(progress);
     arguments.tell_what_is_unreserved();
+    if has_events && !planner.has_events {
+        print_notice(&format!(
+            "planned as with events=off: with all layers on the devices, a dry run of {} has no copies for pipelines",
+            dry_runs.launcher.name()
+        ));
+    }
     if arguments.json {
         let mut json = offload_json(&devices, &found.items, plan, for_llama_cpp);
         json["kinds"] = kinds_json(&devices, &rows, chosen);
@@ -99,6 +106,9 @@ pub fn run(arguments: &Arguments, mut devices: Vec<Device>) -> Result<ExitCode, 
         print_tables(&text)?;
     }
     wrong.iter().for_each(|why| print_error(why));
+    if !wrong.is_empty() {
+        advice(&arguments.program, allocators).iter().for_each(|what| print_notice(what));
+    }
     Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -108,22 +118,44 @@ struct Attempt {
     checked: Result<Checked, String>,
     /// What is not as planned, or why the program fails.
     wrong: Vec<String>,
+    /// How many graph allocators the program has, as far as that is known.
+    allocators: usize,
 }
 
 impl Attempt {
-    /// Plans each kind, for a program that uses these devices, and verifies the chosen one; or returns why that cannot be placed.
+    /// Plans and verifies; or without operations on weights of the host if only that is exact, as where a device refuses
+    /// what it would be given of layers on the host.
+    fn best(
+        planner: &Planner<'_>,
+        found: &CapturedItems,
+        chosen: Kind,
+        selection: &[String],
+        dry_runs: &mut DryRuns<'_>,
+    ) -> Result<Result<Self, NotPlaced>, Failure> {
+        let first = Self::new(planner, found, chosen, selection, dry_runs)?;
+        if planner.op_offload && first.as_ref().is_ok_and(|first| !first.wrong.is_empty()) {
+            let again = Self::new(&Planner { op_offload: false, ..*planner }, found, chosen, selection, dry_runs)?;
+            if again.as_ref().is_ok_and(|again| again.wrong.is_empty()) {
+                return Ok(again);
+            }
+        }
+        Ok(first)
+    }
+
+    /// Plans each kind, with arguments that select the devices, and verifies the chosen one; or returns why that cannot
+    /// be placed.
     fn new(
         planner: &Planner<'_>,
         found: &CapturedItems,
         chosen: Kind,
-        used: &[String],
-        launcher: &mut Launcher,
+        selection: &[String],
+        dry_runs: &mut DryRuns<'_>,
     ) -> Result<Result<Self, NotPlaced>, Failure> {
         let mut all: Vec<Planned> = Vec::new();
         for kind in Kind::ALL {
             match planner.of_kind(found, kind, &all) {
                 Some(Ok(mut planned)) => {
-                    planned.arguments.splice(..0, selected(planner.devices, used));
+                    planned.arguments.splice(..0, selection.iter().cloned());
                     all.push(planned);
                 }
                 Some(Err(why)) if kind == chosen => return Ok(Err(why)),
@@ -132,19 +164,19 @@ impl Attempt {
                 None => {}
             }
         }
-        keep_possible(&mut all, chosen, launcher)?;
+        keep_possible(&mut all, chosen, dry_runs)?;
         let row = |planned: Planned| planner.per_token(&planned).map(|per_token| Row { planned, per_token });
         let rows = all.into_iter().map(row).collect::<Result<Vec<Row>, String>>()?;
         let planned = &rows.iter().find(|row| row.planned.kind == chosen).expect("it was planned").planned;
         // What the program does with the arguments is known only then: a device may refuse an operation.
-        let checked = dry_run(launcher, &planned.arguments)
-            .map(|dry_run| Checked::new(dry_run.accountings(), planner.devices, &planned.plan.usage))
-            .map_err(|why| format!("with these arguments {}", why.message));
+        let dry_run = dry_runs.with(&planned.arguments).map_err(|why| format!("with these arguments {}", why.message));
+        let allocators = dry_run.as_ref().map_or(0, |dry_run| dry_run.events.rows().len());
+        let checked = dry_run.map(|dry_run| Checked::new(dry_run.accountings(), planner.devices, &planned.plan.usage));
         let wrong = match &checked {
             Ok(checked) => checked.differences.iter().map(ToString::to_string).collect(),
             Err(why) => vec![why.clone()],
         };
-        Ok(Ok(Self { rows, checked, wrong }))
+        Ok(Ok(Self { rows, checked, wrong, allocators }))
     }
 }
 
@@ -154,17 +186,43 @@ fn selected(devices: &[Device], used: &[String]) -> Vec<String> {
     if planned == used { Vec::new() } else { vec!["-dev".to_owned(), planned.join(",")] }
 }
 
+/// Refuses devices that have to be selected in a program that cannot do so.
+fn refuse_other_devices(selection: &[String], used: &[String], dry_runs: &mut DryRuns<'_>) -> Result<(), Failure> {
+    if selection.is_empty() {
+        return Ok(());
+    }
+    let Err(why) = dry_runs.with(selection) else { return Ok(()) };
+    Err(Failure::wrong_kind(format!(
+        "{} fails with {:?}, llama.cpp's argument for the devices of the plan: without it, give --device for each device \
+         that the program uses, in its order: {} (NAME=0 for one that is to stay empty)\n{}",
+        dry_runs.launcher.name(),
+        quoted(selection),
+        used.join(", "),
+        why.message
+    )))
+}
+
+/// Returns whether the program computes in pipelines if all layers are on devices, or that is not known. A plan for fewer
+/// layers could be exact either way, and yet have room for more without the copies of pipelines.
+fn may_have_pipelines(selection: &[String], dry_runs: &mut DryRuns<'_>) -> bool {
+    let all_layers = [selection, &ALL_LAYERS.map(str::to_owned)].concat();
+    dry_runs.with(&all_layers).map_or(true, |dry_run| {
+        let mut graphs = dry_run.accountings().flat_map(|accounting| &accounting.graphs);
+        graphs.any(|graph| Copies::of(&graph.tensors).are_several())
+    })
+}
+
 /// Leaves out kinds whose options the program does not have.
 ///
 /// # Errors
 /// It does not have those of the chosen kind.
-fn keep_possible(all: &mut Vec<Planned>, chosen: Kind, launcher: &mut Launcher) -> Result<(), NotStarted> {
+fn keep_possible(all: &mut Vec<Planned>, chosen: Kind, dry_runs: &mut DryRuns<'_>) -> Result<(), NotStarted> {
     let mut refused = None;
     all.retain(|planned| {
         if !planned.kind.has_rare_option() {
             return true;
         }
-        let failed = dry_run(launcher, &planned.arguments).err();
+        let failed = dry_runs.with(&planned.arguments).err();
         let is_taken = failed.is_none();
         refused = failed.filter(|_| planned.kind == chosen).or(refused.take());
         is_taken
@@ -181,24 +239,25 @@ fn lacks(kind: Kind, found: &CapturedItems) -> String {
 impl Captured {
     /// Runs the program with its arguments or, if it does not use a device of the plan then, with all layers on devices.
     fn of(launcher: &mut Launcher, devices: &[Device]) -> Result<Self, Failure> {
-        let lacking = |used: &DryRun| {
-            let used = used_devices(used.accountings());
-            devices.iter().find(|device| device.name != HOST && !used.contains(&device.name)).map(|it| it.name.clone())
+        let program = launcher.name();
+        let lacking = |dry_run: &DryRun| {
+            let used = used_devices(dry_run.accountings());
+            let other = devices.iter().find(|device| device.name != HOST && !used.contains(&device.name))?;
+            let used = if used.is_empty() { "only the host".to_owned() } else { format!("but: {}", used.join(", ")) };
+            Some(format!("{program} uses no device {:?}, {used}", other.name))
         };
         let (captured, found) = Self::with(launcher, &[])?;
-        if lacking(&found).is_none() {
-            return Ok(captured);
-        }
-        let (captured, found) = Self::with(launcher, &ALL_LAYERS.map(str::to_owned))?;
+        let Some(lacks) = lacking(&found) else { return Ok(captured) };
+        let all_layers = ALL_LAYERS.join(" ");
+        let with_all = Self::with(launcher, &ALL_LAYERS.map(str::to_owned)).map_err(|why| {
+            Failure::wrong_kind(format!(
+                "{lacks}; and fails with \"{all_layers}\", llama.cpp's argument for all layers on devices. Start it so that \
+                 it uses the device, or capture its graphs (\"lastuse run --capture DIR\") and give these\n{why}"
+            ))
+        });
+        let (captured, found) = with_all?;
         match lacking(&found) {
-            Some(name) => {
-                let used: Vec<String> = used_devices(found.accountings()).into_iter().collect();
-                let used = if used.is_empty() { "none".to_owned() } else { used.join(", ") };
-                Err(Failure::usage(format!(
-                    "{} uses no device {name:?} with all layers on devices, but: {used}",
-                    launcher.name()
-                )))
-            }
+            Some(lacks) => Err(Failure::usage(format!("with \"{all_layers}\", {lacks}"))),
             None => Ok(captured),
         }
     }
@@ -215,7 +274,7 @@ impl Captured {
             tensor.class == MemoryClass::Weights && tensor.view_of.is_none() && !tensor.name.is_empty()
         };
         let unread = all.filter(is_weight).map(|tensor| (tensor.name.clone(), tensor.bytes)).collect();
-        let used = used_devices(dry_run.accountings()).into_iter().collect();
+        let used = used_devices(dry_run.accountings());
         Ok((Self { snapshots, unread, used }, dry_run))
     }
 }
