@@ -15,7 +15,7 @@ enum Timeout {
     Deadline(usize, libc::clockid_t),
 }
 
-/// Calls in which a thread sleeps, or waits for another process to end or to answer: none of them tells for how long.
+/// Calls in which a thread sleeps, or waits for another process to end or to answer.
 const SLEEPS: [i64; 8] = [
     libc::SYS_nanosleep,
     libc::SYS_clock_nanosleep,
