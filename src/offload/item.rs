@@ -55,6 +55,15 @@ pub struct Item {
     pub pinned: Option<DeviceIndex>,
     /// Rows that can be on a device while the others stay on the host.
     pub rows: Option<Rows>,
+    /// The host has these bytes in any case, those of another item, and no more if this one is there too.
+    pub is_on_host: bool,
+}
+
+impl Item {
+    /// Returns the bytes that it takes where it is placed, before padding.
+    pub fn bytes_there(&self, is_host: bool) -> Bytes {
+        if is_host && self.is_on_host { 0 } else { self.bytes }
+    }
 }
 
 /// Rows of a tensor, or of several with the same rows, such as the matrices of an FFN, that can be on a device one by

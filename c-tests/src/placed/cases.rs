@@ -59,6 +59,7 @@ pub fn on_any_machine() -> Vec<PlacedCase> {
         PlacedCase { name: "dense, whole layers", place: "--layers", ..few },
         PlacedCase { name: "tied head", model: TIED, ..few },
         PlacedCase { name: "tied head, whole layers", model: TIED, place: "--layers", ..few },
+        PlacedCase { name: "tied head, one command", model: TIED, kind: Some("layers"), ..few },
         PlacedCase {
             name: "dense, buffers of 5 MiB",
             program: "--gpus 1 -t 1 --alignment 256 --max-buffer 5242880",

@@ -46,6 +46,17 @@ fn two_devices_are_asked_for_what_was_promised() {
     assert!(arguments.iter().all(|of_row| of_row.contains(&"-ts".to_owned())), "{arguments:?}");
 }
 
+/// llama.cpp has the head on the device of the output and, as the token embedding, on the host.
+#[test]
+fn an_embedding_that_is_the_head_too_is_on_the_device_of_the_output() {
+    for name in ["tied head", "tied head, whole layers", "tied head, one command"] {
+        let arguments = checked(name, &[20, 500]);
+        assert_eq!(arguments.last().expect("the last has everything"), &["-ngl", "7"], "{name}");
+        let is_named = |of_row: &Vec<String>| of_row.iter().any(|word| word.contains(r"^token_embd\.weight$=CPU"));
+        assert!(arguments.iter().any(is_named), "a device without room for the head, {name}: {arguments:?}");
+    }
+}
+
 /// With the copies of pipelines, a layer less would have room.
 #[test]
 fn one_command_finds_that_devices_have_no_events_and_prefers_the_first() {

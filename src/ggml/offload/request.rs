@@ -112,6 +112,7 @@ impl LiveItem {
             benefit: self.benefit.unwrap_or(0.0),
             pinned: self.pinned,
             rows: self.rows.clone(),
+            is_on_host: false,
             name,
         }
     }

@@ -10,6 +10,7 @@ use crate::placement::Bytes;
 
 use super::identity::{Identities, class, is_unnamed, layer};
 use super::reads::Reads;
+use super::tied::EMBEDDING;
 
 /// The weights and caches that graphs read, each once.
 #[derive(Clone, Debug)]
@@ -73,7 +74,7 @@ impl CapturedItems {
                 }
                 known.benefit += reads.bytes[id as usize];
                 if known.class == ItemClass::Embedding && !reads.only_rows[id as usize] {
-                    known.class = class(&info.name, false);
+                    known.class = read_class(&info.name);
                 }
                 if reads.is_written[id as usize] {
                     (known.kind, known.class) = (ItemKind::Cache, class(&info.name, true));
@@ -82,6 +83,9 @@ impl CapturedItems {
             }
             found.of_tensors.push(of_tensors);
         }
+        let has_embedding = found.items.iter().any(|item| item.class == ItemClass::Embedding && item.name == EMBEDDING);
+        let heads = found.items.iter_mut().filter(|item| item.class == ItemClass::Output && item.name == EMBEDDING);
+        heads.for_each(|head| head.is_on_host = has_embedding);
         Ok(found)
     }
 }
@@ -125,9 +129,24 @@ impl CapturedItems {
     }
 }
 
+/// Returns the class of a weight of which more is read than some rows: an embedding is the output head then.
+fn read_class(name: &str) -> ItemClass {
+    if name == EMBEDDING { ItemClass::Output } else { class(name, false) }
+}
+
 fn named_weight(name: String, bytes: Bytes) -> Item {
     let (class, layer) = (class(&name, false), layer(&name));
-    Item { name, kind: ItemKind::Weight, class, bytes, layer, benefit: 0.0, pinned: None, rows: None }
+    Item {
+        name,
+        kind: ItemKind::Weight,
+        class,
+        bytes,
+        layer,
+        benefit: 0.0,
+        pinned: None,
+        rows: None,
+        is_on_host: false,
+    }
 }
 
 fn item(snapshot: &Snapshot, id: TensorId, reads: &Reads) -> Item {
@@ -136,7 +155,11 @@ fn item(snapshot: &Snapshot, id: TensorId, reads: &Reads) -> Item {
     let is_embedding = reads.only_rows[id as usize] && !is_cache;
     Item {
         kind: if is_cache { ItemKind::Cache } else { ItemKind::Weight },
-        class: if is_embedding { ItemClass::Embedding } else { class(&info.name, is_cache) },
+        class: match (is_cache, is_embedding) {
+            (true, _) => class(&info.name, true),
+            (false, true) => ItemClass::Embedding,
+            (false, false) => read_class(&info.name),
+        },
         ..named_weight(info.name.clone(), info.size)
     }
 }

@@ -7,6 +7,8 @@ use crate::offload::item::{Item, ItemClass, ItemKind};
 use crate::offload::planner::Assignment;
 use crate::placement::Bytes;
 
+use super::tied::EMBEDDING;
+
 /// Returns the device of those items for which `is_of_layer` is true: that of their cache where it is not on the host, as
 /// llama.cpp has the cache of a layer where the layer is, and otherwise that of most bytes of their weights. `None` without
 /// items.
@@ -28,12 +30,6 @@ pub fn layer_device(
     bytes.into_iter().max_by_key(|&(_, bytes)| bytes).map(|(device, _)| device)
 }
 
-/// llama.cpp's name of the output head.
-const HEAD: &str = "output.weight";
-
-/// llama.cpp's name of the token embedding.
-const EMBEDDING: &str = "token_embd.weight";
-
 /// Where llama.cpp has layers to make an offload plan; single weights may be elsewhere (`-ot`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerHomes {
@@ -44,8 +40,6 @@ pub struct LayerHomes {
     pub are_caches_on_host: bool,
     /// Some weights are elsewhere than their layer (`-ot`).
     pub has_exceptions: bool,
-    /// The output head is a weight apart from the token embedding.
-    has_own_head: bool,
     host: DeviceIndex,
 }
 
@@ -77,29 +71,27 @@ impl LayerHomes {
         }
         let is_any_on_device = homes.iter().any(|&home| home != host);
         let are_caches_on_host = is_any_on_device && caches().next().is_some() && !are_some_on_device;
-        let has_own_head = items.iter().any(|item| item.name == HEAD);
-        let mut found = Self { homes, are_caches_on_host, has_exceptions: false, has_own_head, host };
+        let mut found = Self { homes, are_caches_on_host, has_exceptions: false, host };
         let mut weights = items.iter().zip(&assignment.0).filter(|(item, _)| item.kind == ItemKind::Weight);
         found.has_exceptions = weights.any(|(item, place)| found.is_named(item, place.device));
         found
     }
 
     /// Returns the device that llama.cpp has a weight on by itself: that of its layer. The token embedding, and tensors
-    /// of no layer, are on the host.
+    /// of no layer, are on the host; an embedding that is the output head too is on the device of the output, once more.
     pub fn home(&self, item: &Item) -> DeviceIndex {
+        let is_head = item.name == EMBEDDING && item.class != ItemClass::Embedding;
         let home = match item.layer {
-            _ if item.class == ItemClass::Output => self.homes.last(),
+            _ if item.class == ItemClass::Output || is_head => self.homes.last(),
             Some(layer) => self.homes.get(layer as usize),
             None => None,
         };
         home.copied().unwrap_or(self.host)
     }
 
-    /// Returns `true` if llama.cpp must be told (`-ot`) to have a weight on this device. Without an output head of its own, a model's
-    /// embedding is the head too: llama.cpp would have it on the host and, once more, on the device of the output.
+    /// Returns `true` if llama.cpp must be told (`-ot`) to have a weight on this device.
     pub fn is_named(&self, item: &Item, device: DeviceIndex) -> bool {
-        let is_head = !self.has_own_head && item.name == EMBEDDING && item.class != ItemClass::Embedding;
-        self.home(item) != device || (is_head && self.homes.last().is_some_and(|last| *last != self.host))
+        self.home(item) != device
     }
 
     /// Returns `true` if llama.cpp computes batches in pipelines, where all devices can: with several devices, if everything

@@ -3,11 +3,11 @@
 use crate::graph::snapshot::Snapshot;
 use crate::offload::device::Device;
 use crate::offload::item::{Item, ItemClass, ItemKind};
-use crate::offload::planner::{Assignment, Measure, Place};
+use crate::offload::planner::{Assignment, Measure, Place, Request, Usage};
 use crate::offload::rules::SchedulerOptions;
 use crate::offload::rules::tests::scene::Scene;
 
-use super::{CapturedCompute, CapturedItems, CapturedRule, LayerHomes, layer_device};
+use super::{CapturedCompute, CapturedItems, CapturedRule, LayerHomes, layer_device, untied};
 
 /// An embedding, a layer with a matrix and a cache that it writes to, and an output.
 fn graph(rows: u64, weight: u64) -> Snapshot {
@@ -49,6 +49,34 @@ fn weights_and_caches_are_items_once_with_the_bytes_that_runs_read() {
     // Both graphs read all of the matrix.
     assert_eq!(benefit("blk.0.ffn_up.weight"), Some(2000.0));
     assert_eq!(benefit("output.weight"), Some(1800.0));
+}
+
+#[test]
+fn an_embedding_that_is_the_head_too_is_on_the_host_and_with_the_output() {
+    let mut scene = Scene::new();
+    let tied = scene.weight(6400, 1);
+    scene.name(tied, "token_embd.weight");
+    let tokens = scene.input(2);
+    let x = scene.node("GET_ROWS", [64, 2], &[tied, tokens]);
+    scene.node("MUL_MAT", [100, 2], &[tied, x]);
+    let tied = scene.snapshot();
+    let untied = untied(tied.clone());
+    let sources = |node: usize| untied.graph.sources(untied.graph.nodes()[node])[0] as usize;
+    let (embedding, head) = (sources(0), sources(1));
+    assert!(embedding != head && untied.tensors[embedding].name == untied.tensors[head].name);
+    assert_eq!(untied.graph.leafs().len(), tied.graph.leafs().len() + 1);
+    assert_eq!(super::untied(untied.clone()).graph, untied.graph, "it is done once");
+    let snapshots = [untied];
+    let found = CapturedItems::of(&snapshots).expect("one program");
+    let items: Vec<_> = found.items.iter().map(|item| (item.class, item.bytes, item.is_on_host)).collect();
+    assert_eq!(items, [(ItemClass::Embedding, 6400, false), (ItemClass::Output, 6400, true)]);
+    let devices = devices();
+    let weights = |head: usize| {
+        let assignment = Assignment([1, head].map(|device| Place { device, rows: None }).to_vec());
+        let request = Request::new(&devices, &found.items);
+        [0, 1].map(|device| Usage::of_items(&request, &assignment, device).expect("it fits").weights)
+    };
+    assert_eq!((weights(0), weights(1)), ([6400, 6400], [0, 6400]));
 }
 
 #[test]
@@ -149,6 +177,7 @@ fn homes(weights: &[usize], caches: &[usize], host: usize) -> LayerHomes {
         benefit: 1.0,
         pinned: None,
         rows: None,
+        is_on_host: false,
     };
     let (mut items, mut places) = (Vec::new(), Vec::new());
     for (layer, (&weight, &cache)) in (0..).zip(weights.iter().zip(caches)) {

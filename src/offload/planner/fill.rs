@@ -79,7 +79,8 @@ impl<'a> Filling<'a> {
         let mut filling = Self { request, assignment, rooms, sums: vec![[0; 2]; request.devices.len()] };
         for (item, place) in request.items.iter().zip(&filling.assignment.0) {
             let sum = &mut filling.sums[place.device][item.kind as usize];
-            *sum = sum.saturating_add(padded(request, place.device, item.bytes));
+            let bytes = item.bytes_there(place.device == request.host());
+            *sum = sum.saturating_add(padded(request, place.device, bytes));
         }
         filling
     }

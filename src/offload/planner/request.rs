@@ -115,7 +115,7 @@ impl Usage {
         let of_kind = |kind: ItemKind| {
             let both = request.items.iter().zip(&assignment.0).filter(|(item, _)| item.kind == kind);
             device.buffer_bytes(both.flat_map(|(item, place)| {
-                let whole = (place.device == index).then_some(item.bytes);
+                let whole = (place.device == index).then(|| item.bytes_there(index == request.host()));
                 let rows = place.rows.filter(|(at, _)| *at == index);
                 whole.into_iter().chain(rows.map(|(_, count)| row_bytes(item, count)))
             }))

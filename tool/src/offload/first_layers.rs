@@ -74,6 +74,7 @@ mod tests {
             benefit: 1.0,
             pinned: None,
             rows: None,
+            is_on_host: false,
         };
         let has =
             |kind: Kind, name: &str, layer: u32| FirstLayers::of(kind, 12).expect("an option").has(&item(name, layer));

@@ -154,7 +154,8 @@ impl Planner<'_> {
         }
         let plan = self.plan_with(&found, true, op_offload)?;
         let homes = LayerHomes::of(&found.items, &plan.assignment, host);
-        let mut places = found.items.iter().zip(&plan.assignment.0).filter(|(item, _)| item.layer.is_some());
+        let in_layers = |item: &Item| item.layer.is_some() && !item.is_on_host;
+        let mut places = found.items.iter().zip(&plan.assignment.0).filter(|(item, _)| in_layers(item));
         let is_whole = places.all(|(item, place)| place.device != host || item.pinned == Some(host));
         if !is_whole || !homes.is_all_on_devices() {
             // No device is short, but some layers are on the host.

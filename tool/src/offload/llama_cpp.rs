@@ -25,7 +25,8 @@ pub fn prepare(items: &mut [Item], host: usize, whole_layers: bool) {
     }
 }
 
-/// Places items with caches on devices and with caches on the host, and returns what gains more.
+/// Places single items with caches on devices and with caches on the host; or whole layers with the head in the layer of the output
+/// and, where it is the token embedding too, with the head on the host. Returns what gains more.
 ///
 /// # Errors
 /// Why neither is possible; the first says it.
@@ -34,25 +35,30 @@ pub fn best_variant(
     whole_layers: bool,
     measure: &mut dyn Measure,
 ) -> Result<OffloadPlan, NotPlaced> {
-    if whole_layers {
-        return place(&Request { spread: Spread::Layers, ..*request }, measure);
-    }
+    let is_free = |item: &&Item| item.pinned != Some(request.host());
     let mut variants = Vec::new();
-    for is_on_devices in [true, false] {
-        let items = with_pinned_caches(request, is_on_devices);
-        variants.push(place(&Request { items: &items, ..*request }, measure));
-        if !request.items.iter().any(|item| item.kind == ItemKind::Cache && item.pinned.is_none()) {
-            break;
+    if whole_layers {
+        variants.push(request.items.to_vec());
+        if request.items.iter().filter(is_free).any(|item| item.is_on_host) {
+            variants.push(with_head_on_host(request));
+        }
+    } else {
+        variants.push(with_pinned_caches(request, true));
+        if request.items.iter().any(|item| item.kind == ItemKind::Cache && item.pinned.is_none()) {
+            variants.push(with_pinned_caches(request, false));
         }
     }
-    let measurements = variants.iter().flatten().map(|placed| placed.measurements).sum();
+    let spread = if whole_layers { Spread::Layers } else { request.spread };
+    let placed: Vec<_> =
+        variants.iter().map(|items| place(&Request { items, spread, ..*request }, &mut *measure)).collect();
+    let measurements = placed.iter().flatten().map(|placed| placed.measurements).sum();
     let mut best: Option<OffloadPlan> = None;
     let mut first_error = None;
-    for variant in variants {
+    for variant in placed {
         match variant {
             Ok(placed) if best.as_ref().is_none_or(|best| placed.benefit > best.benefit) => best = Some(placed),
             Ok(_) => {}
-            Err(why) => first_error = Some(why),
+            Err(why) => first_error = first_error.or(Some(why)),
         }
     }
     match (best, first_error) {
@@ -60,6 +66,15 @@ pub fn best_variant(
         (None, Some(why)) => Err(why),
         (None, None) => Err(NotPlaced::Unplaceable),
     }
+}
+
+/// Returns the items with an output head on the host that is there in any case.
+fn with_head_on_host(request: &Request<'_>) -> Vec<Item> {
+    let mut items = request.items.to_vec();
+    for head in items.iter_mut().filter(|item| item.is_on_host) {
+        (head.pinned, head.layer) = (Some(request.host()), None);
+    }
+    items
 }
 
 /// Returns the items with their caches on the host, or on the devices: each device has those of contiguous layers, by its
@@ -179,12 +194,22 @@ mod tests {
 
     fn item(name: &str, layer: Option<u32>, class: ItemClass) -> Item {
         let kind = if name.starts_with("cache") { ItemKind::Cache } else { ItemKind::Weight };
-        Item { name: name.to_owned(), kind, class, bytes: 10, layer, benefit: 1.0, pinned: None, rows: None }
+        Item {
+            name: name.to_owned(),
+            kind,
+            class,
+            bytes: 10,
+            layer,
+            benefit: 1.0,
+            pinned: None,
+            rows: None,
+            is_on_host: false,
+        }
     }
 
     /// Two layers, each with attention, an FFN and a cache; the embedding and the output.
     fn model() -> Vec<Item> {
-        let mut items = vec![item("token_embd.weight", None, ItemClass::Other)];
+        let mut items = vec![item("token_embd.weight", None, ItemClass::Embedding)];
         for layer in 0..2 {
             items.push(item(&format!("blk.{layer}.attn_q.weight"), Some(layer), ItemClass::Attention));
             items.push(item(&format!("blk.{layer}.ffn_up.weight"), Some(layer), ItemClass::Ffn));
@@ -209,16 +234,26 @@ mod tests {
     }
 
     #[test]
-    fn embeddings_that_are_the_head_too_are_named() {
+    fn embeddings_that_are_the_head_too_are_named_where_they_are_not_with_the_output() {
         let mut items = model();
-        items.last_mut().expect("the head").name = "output_norm.weight".to_owned();
-        let of = |embedding: usize, others: usize| {
-            let places = (0..items.len()).map(|at| if at == 0 { embedding } else { others });
+        items.last_mut().expect("the output").name = "output_norm.weight".to_owned();
+        items.push(Item { is_on_host: true, ..item("token_embd.weight", None, ItemClass::Output) });
+        items[0].class = ItemClass::Embedding;
+        let of = |head: usize, others: usize| {
+            let places = (0..items.len()).map(|at| {
+                if at == 0 {
+                    1
+                } else if at + 1 < items.len() {
+                    others
+                } else {
+                    head
+                }
+            });
             let places = places.map(|device| Place { device, rows: None }).collect();
             arguments(&[Device::new("Vulkan0"), Device::new("cpu")], &items, &Assignment(places), None, true).join(" ")
         };
+        assert_eq!(of(0, 0), "-ngl 3");
         assert_eq!(of(1, 0), r"-ngl 3 -ot ^token_embd\.weight$=CPU");
-        assert_eq!(of(0, 0), r"-ngl 3 -ot ^token_embd\.weight$=Vulkan0");
         assert_eq!(of(1, 1), "-ngl 0");
     }
 
@@ -226,7 +261,6 @@ mod tests {
     fn weights_that_are_elsewhere_than_their_layers_are_named() {
         let some_ffns = of(&["Vulkan0", "cpu"], [1, 0, 1, 0, 0, 1, 0, 0]);
         assert_eq!(some_ffns, r"-ngl 3 -ot ^blk\.[01]\.ffn_up\.weight$=CPU");
-        assert_eq!(of(&["Vulkan0", "cpu"], [0, 0, 0, 0, 0, 0, 0, 0]), r"-ngl 3 -ot ^token_embd\.weight$=Vulkan0");
         let without_output = of(&["Vulkan0", "cpu"], [1, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(without_output, r"-ngl 3 -ot ^output\.weight$=CPU");
         assert_eq!(of(&["Vulkan0", "cpu"], [1, 0, 0, 1, 0, 0, 1, 0]), "-ngl 3 -nkvo");

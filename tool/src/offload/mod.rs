@@ -37,7 +37,7 @@ use clap::{ValueEnum, ValueHint};
 use device::DeviceArgument;
 use kinds::Kind;
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::offload::captured::{CapturedItems, CapturedRule};
+use lastuse::offload::captured::{CapturedItems, CapturedRule, untied};
 use lastuse::offload::device::Device;
 use lastuse::offload::planner::{NotPlaced, Order};
 use lastuse::offload::rules::{SchedulerOptions, unscheduled};
@@ -296,7 +296,7 @@ fn check_ending(file: &Path) -> Result<(), String> {
 fn read_all(files: &[PathBuf]) -> Result<Vec<Snapshot>, String> {
     let read = |file: &PathBuf| {
         Input::read_graph(file)
-            .map(|snapshot| unscheduled(&snapshot))
+            .map(|snapshot| untied(unscheduled(&snapshot)))
             .map_err(|why| format!("{}: {why}", file.display()))
     };
     files.iter().map(read).collect()

@@ -115,6 +115,7 @@ mod tests {
             benefit: 1.0,
             pinned: None,
             rows: None,
+            is_on_host: false,
         };
         let items: Vec<Item> = [0, 1, 2, 4].map(|layer| item(layer, ItemClass::Ffn)).to_vec();
         let devices = [Device { budget: Some(8000), ..Device::new("gpu") }, Device::new("cpu")];

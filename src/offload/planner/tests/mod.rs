@@ -14,7 +14,17 @@ use super::{Assignment, OffloadPlan, Request};
 
 fn weight(name: &str, bytes: Bytes, benefit: f64) -> Item {
     let (kind, class) = (ItemKind::Weight, ItemClass::Other);
-    Item { name: name.to_owned(), kind, class, bytes, layer: None, benefit, pinned: None, rows: None }
+    Item {
+        name: name.to_owned(),
+        kind,
+        class,
+        bytes,
+        layer: None,
+        benefit,
+        pinned: None,
+        rows: None,
+        is_on_host: false,
+    }
 }
 
 fn limited(name: &str, budget: Bytes) -> Device {
