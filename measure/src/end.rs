@@ -2,7 +2,6 @@
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::fs;
-use std::mem;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -28,14 +27,13 @@ pub enum End {
 
 /// The time between two looks at the threads of the program.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A program that does nothing for this long waits for a request; one that takes requests may look for them once in a while, and
-/// is given this time after that.
-const LEAST_IDLE: Duration = Duration::from_millis(1500);
-/// Any other may go on by itself before it has planned a graph, after a timeout, and after a process that it has started: then it
-/// is given this time.
+/// A program that does nothing for this long may wait for something that only it knows, and goes on then.
 const MOST_IDLE: Duration = Duration::from_secs(30);
-/// Ticks of processor time in an interval, a hundredth of a second each, with which a program that polls does nothing.
-const IDLE_TICKS: u64 = 1;
+/// One that accepts connections, and has planned a graph, waits for a request. It may look for them once in a while, and is given
+/// this time after that.
+const LEAST_IDLE: Duration = Duration::from_millis(1500);
+/// Processor time in an interval with which a program that polls does nothing.
+const IDLE_TIME: Duration = Duration::from_millis(10);
 
 /// How long to wait for lastuse, which the thread that ends may have called.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -169,30 +167,64 @@ extern "C" fn forked() {
 }
 
 fn watch_on() {
-    // SAFETY: takes nothing.
-    let own = unsafe { libc::gettid() };
-    let mut last: Option<(Threads, usize)> = None;
     let (mut idle, mut longest_wait) = (Duration::ZERO, Duration::ZERO);
+    let mut last = (processor_time(), ACTS.load(Ordering::Relaxed));
     loop {
         thread::sleep(INTERVAL);
-        let now = Threads::look(own).map(|threads| (threads, ACTS.load(Ordering::Relaxed)));
-        let wait_if_idle = now.as_ref().zip(last.as_ref()).and_then(|((now, acts), (last, acts_before))| {
-            (acts == acts_before && now.time.saturating_sub(last.time) <= IDLE_TICKS).then_some(now.wait)
-        });
+        let now = (processor_time(), ACTS.load(Ordering::Relaxed));
+        let does_nothing = now.1 == last.1 && now.0.saturating_sub(last.0) <= IDLE_TIME;
+        last = now;
         // Less is left of a wait with each look.
-        (idle, longest_wait) = match wait_if_idle {
+        (idle, longest_wait) = match wait_of_threads().filter(|_| does_nothing) {
             Some(wait) => (idle + INTERVAL, longest_wait.max(wait)),
             None => (Duration::ZERO, Duration::ZERO),
         };
-        last = now;
-        let is_patient = || {
-            let takes_requests = longest_wait.is_zero() || is_server();
-            !HAS_PLANNED.load(Ordering::Relaxed) || !takes_requests || has_children()
-        };
-        if idle >= MOST_IDLE || (idle >= LEAST_IDLE + longest_wait && !is_patient()) {
+        let waits_for_requests = || HAS_PLANNED.load(Ordering::Relaxed) && is_server() && !has_children();
+        if idle >= MOST_IDLE || (idle >= LEAST_IDLE + longest_wait && waits_for_requests()) {
             end(End::Complete, "it waits for something to do");
         }
     }
+}
+
+/// Returns the processor time of all threads that this process has had, but for this one.
+fn processor_time() -> Duration {
+    let of = |clock: libc::clockid_t| {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a clock of the system, and room for its time.
+        unsafe { libc::clock_gettime(clock, &raw mut time) };
+        Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
+    };
+    let own = of(libc::CLOCK_THREAD_CPUTIME_ID);
+    of(libc::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(own)
+}
+
+/// Returns the time after which those of the other threads that go on by themselves have done so; `None` if one of them runs, is
+/// about to, or waits for a disk.
+fn wait_of_threads() -> Option<Duration> {
+    // SAFETY: takes nothing.
+    let own = unsafe { libc::gettid() };
+    let mut longest = Duration::ZERO;
+    for thread in fs::read_dir("/proc/self/task").ok()?.flatten() {
+        if thread.file_name().to_str()?.parse() == Ok(own) {
+            continue;
+        }
+        if matches!(state(&thread.path()), Some('R' | 'D')) {
+            return None;
+        }
+        longest = longest.max(match GoesOn::of_thread(&thread.path()) {
+            GoesOn::Never => Duration::ZERO,
+            GoesOn::Within(time) => time.min(MOST_IDLE),
+            GoesOn::Sometime => MOST_IDLE,
+        });
+    }
+    Some(longest)
+}
+
+/// Returns the state of the thread or process with this folder below `/proc`; `None` if it has ended meanwhile.
+fn state(folder: &Path) -> Option<char> {
+    let text = fs::read_to_string(folder.join("stat")).ok()?;
+    // The name, which may have any characters, is in parentheses.
+    text.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 /// Whether the program accepts connections.
@@ -208,49 +240,14 @@ fn is_server() -> bool {
     })
 }
 
-/// Whether the program has started processes for which it may wait.
+/// Whether a process runs that the program has started, for which it may wait.
 fn has_children() -> bool {
-    // SAFETY: the type of `info` has no invalid values.
-    let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
-    let without_change = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: writes to `info`, and leaves the children as they are.
-    unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, without_change) == 0 }
-}
-
-/// The threads of the program.
-struct Threads {
-    /// Their processor time, in ticks.
-    time: u64,
-    /// The time after which those that go on by themselves have done so.
-    wait: Duration,
-}
-
-impl Threads {
-    /// Looks at all but one; `None` if one of them waits for a disk.
-    fn look(own: i32) -> Option<Self> {
-        let mut found = Self { time: 0, wait: Duration::ZERO };
-        for entry in fs::read_dir("/proc/self/task").ok()?.flatten() {
-            if entry.file_name().to_str()?.parse() == Ok(own) {
-                continue;
-            }
-            // One that has ended meanwhile is not there.
-            let text = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            // The name, which may have any characters, is in parentheses.
-            let Some((_, fields)) = text.rsplit_once(')') else { continue };
-            let fields: Vec<&str> = fields.split_whitespace().collect();
-            let [state, user, system] = [0, 11, 12].map(|at| fields.get(at).copied().unwrap_or_default());
-            if state == "D" {
-                return None;
-            }
-            found.time += user.parse::<u64>().ok()? + system.parse::<u64>().ok()?;
-            found.wait = found.wait.max(match GoesOn::of_thread(&entry.path()) {
-                GoesOn::Never => Duration::ZERO,
-                GoesOn::Within(time) => time.min(MOST_IDLE),
-                GoesOn::Sometime => MOST_IDLE,
-            });
-        }
-        Some(found)
-    }
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    children.into_iter().any(|children| {
+        let mut states = children.split_whitespace().map(|child| state(&Path::new("/proc").join(child)));
+        states.any(|state| state.is_some_and(|state| state != 'Z'))
+    })
 }
 
 /// Ends the program as a function of the C library does, and writes what the devices hold before.

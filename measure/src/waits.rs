@@ -1,4 +1,4 @@
-//! What a thread of this process waits for: whether, and after which time at most, it goes on by itself.
+//! What a thread of a server waits for: whether, and after which time at most, it goes on by itself.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -15,20 +15,13 @@ enum Timeout {
     Deadline(usize, libc::clockid_t),
 }
 
-/// Calls in which a thread sleeps, or waits for another process to end or to answer.
-const SLEEPS: [i64; 8] = [
-    libc::SYS_nanosleep,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_wait4,
-    libc::SYS_waitid,
-    libc::SYS_read,
-    libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
-    libc::SYS_connect,
-];
+/// Calls in which a thread waits for another process to end or to answer.
+const ANSWERS: [i64; 6] =
+    [libc::SYS_wait4, libc::SYS_waitid, libc::SYS_read, libc::SYS_recvfrom, libc::SYS_recvmsg, libc::SYS_connect];
 
 /// Calls with a timeout.
-const TIMED: [(i64, Timeout); 5] = [
+const TIMED: [(i64, Timeout); 6] = [
+    (libc::SYS_nanosleep, Timeout::Span(0, 1)),
     (libc::SYS_ppoll, Timeout::Span(2, 1)),
     (libc::SYS_pselect6, Timeout::Span(4, 1)),
     (libc::SYS_epoll_pwait, Timeout::Milliseconds(3)),
@@ -64,13 +57,16 @@ impl GoesOn {
         let text = fs::read_to_string(folder.join("syscall")).unwrap_or_default();
         let mut words = text.split_whitespace();
         let Some(call) = words.next().and_then(|number| number.parse::<i64>().ok()) else { return Self::Never };
-        if SLEEPS.contains(&call) {
+        if ANSWERS.contains(&call) {
             return Self::Sometime;
         }
         let number = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
         let arguments: Vec<u64> = words.filter_map(number).collect();
         let timeout = match call {
             libc::SYS_futex => arguments.get(1).and_then(|&operation| futex_timeout(operation)),
+            libc::SYS_clock_nanosleep => {
+                arguments.first_chunk().and_then(|&[clock, flags]| sleep_timeout(clock, flags))
+            }
             _ => TIMED.into_iter().chain(OLDER).find(|(timed, _)| *timed == call).map(|(_, timeout)| timeout),
         };
         timeout.and_then(|timeout| timeout.left(&arguments)).map_or(Self::Never, Self::Within)
@@ -87,6 +83,12 @@ fn futex_timeout(operation: u64) -> Option<Timeout> {
         libc::FUTEX_WAIT_BITSET => Some(Timeout::Deadline(3, libc::CLOCK_MONOTONIC)),
         _ => None,
     }
+}
+
+/// Returns where a call of `clock_nanosleep` with this clock and these flags has its timeout.
+fn sleep_timeout(clock: u64, flags: u64) -> Option<Timeout> {
+    let is_deadline = flags & libc::TIMER_ABSTIME.unsigned_abs() as u64 != 0;
+    if is_deadline { Some(Timeout::Deadline(2, clock.try_into().ok()?)) } else { Some(Timeout::Span(2, 1)) }
 }
 
 impl Timeout {

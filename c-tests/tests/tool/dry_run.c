@@ -2,11 +2,12 @@
 //
 //   writes FILE   computes a graph, and replaces a file by its results
 //   opens-first FILE  the same, but opens the file before
-//   waits         computes a graph, and waits for a signal
+//   waits         computes a graph, and waits for a connection
 //   goes-on       computes the same graph, again and again
 //   polls         computes a graph, waits for 3 seconds by timeouts, and loads the weights again
 //   asks          computes a graph, waits for the answer of a process that takes 3 seconds, and loads the weights again
-//   serves        computes a graph, and polls a socket for 20 seconds
+//   serves        computes a graph, and polls for connections for 20 seconds
+//   starts        accepts connections, computes a graph, does something for 3 seconds, and loads the weights again
 //   reads-small   reads back what it has written to a small tensor, and prints whether that is the same
 //   reads-weights reads the weights back
 //   fails         ends with an error before it computes anything
@@ -21,11 +22,13 @@
 #include "ggml.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 // 256 MiB of weights.
@@ -133,15 +136,34 @@ static void ask_process(void) {
     }
 }
 
-static void serve(void) {
+// Returns a socket that accepts connections.
+static int listener(void) {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    struct pollfd      files   = { socket(AF_UNIX, SOCK_STREAM, 0), POLLIN, 0 };
+    const int          file    = socket(AF_UNIX, SOCK_STREAM, 0);
     // An address without a name is one that the system chooses.
-    if (bind(files.fd, (const struct sockaddr *) &address, sizeof(address.sun_family)) != 0 || listen(files.fd, 1) != 0) {
+    if (bind(file, (const struct sockaddr *) &address, sizeof(address.sun_family)) != 0 || listen(file, 1) != 0) {
         fprintf(stderr, "dry_run: it cannot serve\n");
         exit(1);
     }
-    wait_by_polls(&files, 1, 20);
+    return file;
+}
+
+static void * work(void * ignored) {
+    const clock_t start = clock();
+    while (clock() - start < CLOCKS_PER_SEC / 50) {
+    }
+    return ignored;
+}
+
+// Each thread has ended when the next one starts.
+static void work_in_threads(int seconds) {
+    for (int i = 0; i < 50 * seconds; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, work, NULL) != 0 || pthread_join(thread, NULL) != 0) {
+            fprintf(stderr, "dry_run: it cannot start a thread\n");
+            exit(1);
+        }
+    }
 }
 
 int main(int count, char ** arguments) {
@@ -182,7 +204,7 @@ int main(int count, char ** arguments) {
     if (strcmp(what, "writes") == 0) {
         out = fopen(file, "w");
     } else if (strcmp(what, "waits") == 0) {
-        pause();
+        accept(listener(), NULL, NULL);
     } else if (strcmp(what, "polls") == 0) {
         wait_by_polls(NULL, 0, 3);
         load(&model, NULL);
@@ -190,7 +212,12 @@ int main(int count, char ** arguments) {
         ask_process();
         load(&model, NULL);
     } else if (strcmp(what, "serves") == 0) {
-        serve();
+        struct pollfd file = { listener(), POLLIN, 0 };
+        wait_by_polls(&file, 1, 20);
+    } else if (strcmp(what, "starts") == 0) {
+        listener();
+        work_in_threads(3);
+        load(&model, NULL);
     } else if (strcmp(what, "goes-on") == 0) {
         for (;;) {
             compute(&model, allocator);

@@ -183,6 +183,7 @@ fn programs_are_ended_where_nothing_more_is_allocated() {
         (vec!["opens-first", path], 1, "the program has ended"),
         (vec!["waits"], 1, "it waits for something to do"),
         (vec!["serves"], 1, "it waits for something to do"),
+        (vec!["starts"], 2, "the program has ended"),
         (vec!["polls"], 2, "the program has ended"),
         (vec!["asks"], 2, "the program has ended"),
         (vec!["goes-on"], 1, "graphs in a row needed no buffer that was not there"),
