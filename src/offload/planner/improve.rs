@@ -60,23 +60,28 @@ fn add_items(search: &mut Search<'_>) -> Result<(), NotPlaced> {
     Ok(())
 }
 
-/// Adds layers before those that are on a device.
+/// Adds layers before those that are on a device: there, or on a device before that.
 fn add_layers(search: &mut Search<'_>) -> Result<(), NotPlaced> {
     let request = search.request;
-    while let Some(best) = &search.best {
-        let host = request.host();
-        let free = free_items(request);
-        let of_layers = || free.iter().filter(|&&item| request.items[item].layer.is_some());
-        let next = of_layers().filter(|&&item| best.assignment.0[item].device == host);
-        let Some(layer) = next.filter_map(|&item| request.items[item].layer).max() else { return Ok(()) };
-        let first = of_layers().map(|&item| best.assignment.0[item].device).filter(|&device| device != host).min();
-        let (mut trial, before) = (best.assignment.clone(), best.benefit);
-        let Some(device) = first.or(host.checked_sub(1)) else { return Ok(()) };
-        for &item in of_layers().filter(|&&item| request.items[item].layer == Some(layer)) {
-            trial.0[item] = Place { device, rows: None };
+    let host = request.host();
+    let free = free_items(request);
+    let of_layers = || free.iter().copied().filter(|&item| request.items[item].layer.is_some());
+    while let Some(best) = search.best.clone() {
+        let device_of = |item: usize| best.assignment.0[item].device;
+        let on_host = of_layers().filter(|&item| device_of(item) == host);
+        let Some(layer) = on_host.filter_map(|item| request.items[item].layer).max() else { return Ok(()) };
+        let first = of_layers().map(device_of).filter(|&device| device != host).min();
+        for device in (0..first.map_or(host, |first| first + 1)).rev() {
+            let mut trial = best.assignment.clone();
+            for item in of_layers().filter(|&item| request.items[item].layer == Some(layer)) {
+                trial.0[item] = Place { device, rows: None };
+            }
+            search.measured(&trial)?;
+            if search.best.as_ref().is_some_and(|now| now.benefit > best.benefit) {
+                break;
+            }
         }
-        search.measured(&trial)?;
-        if search.best.as_ref().is_none_or(|best| best.benefit <= before) {
+        if search.best.as_ref().is_none_or(|now| now.benefit <= best.benefit) {
             return Ok(());
         }
     }

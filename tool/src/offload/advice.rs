@@ -2,13 +2,11 @@
 
 use std::ffi::OsString;
 
-/// llama.cpp's options that place weights and caches, or select devices for them.
-const PLACEMENTS: [&str; 23] = [
+/// llama.cpp's options that place weights and caches, or select devices for them, but for the number of layers, of which the last
+/// one counts.
+const PLACEMENTS: [&str; 20] = [
     "-dev",
     "--device",
-    "-ngl",
-    "--gpu-layers",
-    "--n-gpu-layers",
     "-ts",
     "--tensor-split",
     "-sm",
@@ -29,22 +27,55 @@ const PLACEMENTS: [&str; 23] = [
     "--n-cpu-ffn",
 ];
 
-/// Returns what to do, given the words of the program and how many graph allocators it has: each may be why it does not hold
-/// what is planned.
-pub fn advice(words: &[OsString], allocators: usize) -> Vec<String> {
+/// The beginning of the variables that llama.cpp reads in place of options, and their ends for those above.
+const VARIABLES: (&str, [&str; 9]) = (
+    "LLAMA_ARG_",
+    [
+        "DEVICE",
+        "TENSOR_SPLIT",
+        "SPLIT_MODE",
+        "MAIN_GPU",
+        "KV_OFFLOAD",
+        "NO_KV_OFFLOAD",
+        "OVERRIDE_TENSOR",
+        "CPU_MOE",
+        "N_CPU_MOE",
+    ],
+);
+
+/// Returns what to do, given the words of the program, the names of its variables, and how many graph allocators it has: each may
+/// be why it does not hold what is planned.
+pub fn advice(words: &[OsString], variables: impl Iterator<Item = OsString>, allocators: usize) -> Vec<String> {
+    let mut all = Vec::new();
     let own = placements(words);
-    let own = (!own.is_empty()).then(|| {
-        format!("leave out {} of the program's own arguments: the plan decides what they place", own.join(", "))
-    });
+    if !own.is_empty() {
+        all.push(format!(
+            "leave out {} of the program's own arguments: the plan decides what they place",
+            own.join(", ")
+        ));
+    }
+    let (prefix, ends) = VARIABLES;
+    let is_placement = |name: &String| name.strip_prefix(prefix).is_some_and(|end| ends.contains(&end));
+    let variables: Vec<String> = variables.filter_map(|name| name.into_string().ok()).filter(is_placement).collect();
+    if !variables.is_empty() {
+        all.push(format!("unset {}: the plan decides what they place", variables.join(", ")));
+    }
     // Each context of llama.cpp has a scheduler, and that an allocator.
-    let several = (allocators > 1).then(|| {
-        format!(
+    if allocators > 1 {
+        all.push(format!(
             "the program has {allocators} graph allocators, as with several contexts or models: each has a compute buffer \
              and may have caches, and a plan is for one. Plan with one context, and leave room for the others with \
              reserve=BYTES of each device: what was found beyond what was promised"
-        )
-    });
-    own.into_iter().chain(several).collect()
+        ));
+    }
+    if all.is_empty() {
+        all.push(
+            "compare the properties given with --device (events, alignment, max-buffer) with the device's; a smaller max-buffer \
+             keeps a tensor off it that it refuses, and reserve=BYTES of cpu leaves room for other buffers of the program"
+                .to_owned(),
+        );
+    }
+    all
 }
 
 /// Returns the options that place weights and caches, each once; a value may follow "=" in the same word.
@@ -59,18 +90,22 @@ mod tests {
 
     #[test]
     fn own_placements_and_several_contexts_are_named() {
-        let of = |words: &str, allocators: usize| {
+        let of = |words: &str, variables: &str, allocators: usize| {
             let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
-            advice(&words, allocators)
+            advice(&words, variables.split(' ').map(OsString::from), allocators)
         };
-        assert!(of("llama -m model.gguf -c 512", 1).is_empty());
+        let [general] = &of("llama -m model.gguf -ngl 3", "HOME LLAMA_ARG_CTX_SIZE", 1)[..] else {
+            panic!("one advice")
+        };
+        assert!(general.starts_with("compare the properties given with --device "));
         let own = "leave out -nkvo, --override-tensor of the program's own arguments: the plan decides what they place";
-        assert_eq!(of("llama -nkvo --override-tensor a=CPU --override-tensor b=CPU", 1), [own]);
-        assert_eq!(of("llama --override-tensor=a=CPU --no-kv --prompt=-ngl -nkvo", 1), [own]);
-        let both = of("llama -ncmoe 3", 2);
-        assert_eq!(both.len(), 2);
+        assert_eq!(of("llama -nkvo --override-tensor a=CPU --override-tensor b=CPU", "", 1), [own]);
+        assert_eq!(of("llama --override-tensor=a=CPU --no-kv --prompt=-ot -nkvo", "", 1), [own]);
+        let all = of("llama -ncmoe 3", "HOME LLAMA_ARG_KV_OFFLOAD LLAMA_ARG_N_CPU_MOE", 2);
+        assert_eq!(all[1], "unset LLAMA_ARG_KV_OFFLOAD, LLAMA_ARG_N_CPU_MOE: the plan decides what they place");
         assert!(
-            both[0].starts_with("leave out -ncmoe of ") && both[1].starts_with("the program has 2 graph allocators, ")
+            all[0].starts_with("leave out -ncmoe of ") && all[2].starts_with("the program has 2 graph allocators, ")
         );
+        assert_eq!(all.len(), 3);
     }
 }

@@ -73,7 +73,8 @@ impl Planner<'_> {
                 let mut placed = self.plan(&found, kind == Kind::Layers);
                 for from in coarser.iter().filter(|_| kind == Kind::Tensors) {
                     let Ok(plan) = self.with_more(&found, from) else { continue };
-                    if placed.as_ref().map_or(true, |(best, _)| plan.benefit > best.benefit) {
+                    // Whole layers are moved less.
+                    if placed.as_ref().map_or(true, |(best, _)| plan.benefit >= best.benefit) {
                         placed = Ok((plan, from.op_offload));
                     }
                 }
@@ -152,7 +153,11 @@ impl Planner<'_> {
                 item.pinned = Some(0);
             }
         }
-        let plan = self.plan_with(&found, true, op_offload)?;
+        let plan = self.plan_with(&found, true, op_offload).map_err(|why| match why {
+            // A tensor is too large for a buffer of the device where it would be with its layer.
+            NotPlaced::Invalid(_) => NotPlaced::Infeasible(Vec::new()),
+            other => other,
+        })?;
         let homes = LayerHomes::of(&found.items, &plan.assignment, host);
         let in_layers = |item: &Item| item.layer.is_some() && !item.is_on_host;
         let mut places = found.items.iter().zip(&plan.assignment.0).filter(|(item, _)| in_layers(item));

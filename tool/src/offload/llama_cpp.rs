@@ -29,7 +29,7 @@ pub fn prepare(items: &mut [Item], host: usize, whole_layers: bool) {
 /// and, where it is the token embedding too, with the head on the host. Returns what gains more.
 ///
 /// # Errors
-/// Why neither is possible; the first says it.
+/// Why neither is possible: what is told of the one that lacks fewer bytes.
 pub fn best_variant(
     request: &Request<'_>,
     whole_layers: bool,
@@ -53,19 +53,25 @@ pub fn best_variant(
         variants.iter().map(|items| place(&Request { items, spread, ..*request }, &mut *measure)).collect();
     let measurements = placed.iter().flatten().map(|placed| placed.measurements).sum();
     let mut best: Option<OffloadPlan> = None;
-    let mut first_error = None;
+    let mut nearest: Option<NotPlaced> = None;
     for variant in placed {
         match variant {
             Ok(placed) if best.as_ref().is_none_or(|best| placed.benefit > best.benefit) => best = Some(placed),
             Ok(_) => {}
-            Err(why) => first_error = first_error.or(Some(why)),
+            Err(why) if nearest.as_ref().is_none_or(|nearest| short(&why) < short(nearest)) => nearest = Some(why),
+            Err(_) => {}
         }
     }
-    match (best, first_error) {
-        (Some(best), _) => Ok(OffloadPlan { measurements, ..best }),
-        (None, Some(why)) => Err(why),
-        (None, None) => Err(NotPlaced::Unplaceable),
+    match best {
+        Some(best) => Ok(OffloadPlan { measurements, ..best }),
+        None => Err(nearest.unwrap_or(NotPlaced::Unplaceable)),
     }
+}
+
+/// Returns how many bytes devices lack.
+fn short(why: &NotPlaced) -> Bytes {
+    let NotPlaced::Infeasible(shortages) = why else { return 0 };
+    shortages.iter().fold(0, |sum: Bytes, shortage| sum.saturating_add(shortage.needed - shortage.budget))
 }
 
 /// Returns the items with an output head on the host that is there in any case.

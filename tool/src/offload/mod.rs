@@ -243,7 +243,11 @@ fn of_graphs(arguments: &Arguments, mut devices: Vec<Device>) -> Result<ExitCode
 /// Tells why nothing is placed.
 fn not_placed(why: NotPlaced, is_json: bool) -> Result<ExitCode, Failure> {
     let NotPlaced::Infeasible(shortages) = &why else { return Err(why.to_string().into()) };
-    print_error(&if shortages.is_empty() { "not all layers fit on the devices".to_owned() } else { why.to_string() });
+    print_error(&if shortages.is_empty() {
+        "not all layers fit on the devices: give larger budgets, or --kind layers or tensors".to_owned()
+    } else {
+        why.to_string()
+    });
     if is_json {
         print(format!("{:#}\n", infeasible(shortages)).as_bytes())?;
     }

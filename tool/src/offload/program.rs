@@ -107,7 +107,8 @@ pub fn run(arguments: &Arguments, mut devices: Vec<Device>) -> Result<ExitCode, 
     }
     wrong.iter().for_each(|why| print_error(why));
     if !wrong.is_empty() {
-        advice(&arguments.program, allocators).iter().for_each(|what| print_notice(what));
+        let variables = std::env::vars_os().map(|(name, _)| name);
+        advice(&arguments.program, variables, allocators).iter().for_each(|what| print_notice(what));
     }
     Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -224,7 +225,13 @@ fn keep_possible(all: &mut Vec<Planned>, chosen: Kind, dry_runs: &mut DryRuns<'_
         }
         let failed = dry_runs.with(&planned.arguments).err();
         let is_taken = failed.is_none();
-        refused = failed.filter(|_| planned.kind == chosen).or(refused.take());
+        if let Some(NotStarted { code, message }) = failed.filter(|_| planned.kind == chosen) {
+            let kind = planned.kind.name();
+            let given = quoted(&planned.arguments);
+            let message =
+                format!("the program does not take the arguments of --kind {kind}, {given}: choose another. {message}");
+            refused = Some(NotStarted { code, message });
+        }
         is_taken
     });
     refused.map_or(Ok(()), Err)
@@ -248,18 +255,29 @@ impl Captured {
         };
         let (captured, found) = Self::with(launcher, &[])?;
         let Some(lacks) = lacking(&found) else { return Ok(captured) };
-        let all_layers = ALL_LAYERS.join(" ");
-        let with_all = Self::with(launcher, &ALL_LAYERS.map(str::to_owned)).map_err(|why| {
+        let all_layers = ALL_LAYERS.map(str::to_owned);
+        let (captured, found) = Self::with(launcher, &all_layers).map_err(|why| {
             Failure::wrong_kind(format!(
-                "{lacks}; and fails with \"{all_layers}\", llama.cpp's argument for all layers on devices. Start it so that \
-                 it uses the device, or capture its graphs (\"lastuse run --capture DIR\") and give these\n{why}"
+                "{lacks}; and fails with \"{}\", llama.cpp's argument for all layers on devices. Start it so that it uses the \
+                 device, or capture its graphs (\"lastuse run --capture DIR\") and give these\n{why}",
+                ALL_LAYERS.join(" ")
             ))
-        });
-        let (captured, found) = with_all?;
-        match lacking(&found) {
-            Some(lacks) => Err(Failure::usage(format!("with \"{all_layers}\", {lacks}"))),
-            None => Ok(captured),
+        })?;
+        let Some(lacks) = lacking(&found) else { return Ok(captured) };
+        // Its own arguments may leave a device out, or all of them.
+        let names: Vec<&str> = devices.iter().map(|device| &*device.name).filter(|&name| name != HOST).collect();
+        let split = ["-ts", &vec!["1"; names.len()].join(",")].map(str::to_owned);
+        let selection = ["-dev", &names.join(",")].map(str::to_owned);
+        for (selection, is_selected) in [(&[][..], false), (&selection, true)] {
+            match Self::with(launcher, &[&all_layers, &split, selection].concat()) {
+                Ok((captured, found)) if lacking(&found).is_none() => {
+                    // Where it does not use them by itself, the plan selects them.
+                    return Ok(if is_selected { Self { used: Vec::new(), ..captured } } else { captured });
+                }
+                _ => {}
+            }
         }
+        Err(Failure::usage(format!("with \"{}\", {lacks}", ALL_LAYERS.join(" "))))
     }
 
     fn with(launcher: &mut Launcher, more: &[String]) -> Result<(Self, DryRun), Failure> {

@@ -15,8 +15,7 @@ pub const OF_GRAPHS: &str = "for the program that was captured, with lastuse and
                              captured";
 
 /// What they hold for, of a program.
-pub const OF_PROGRAM: &str = "behind the program's own arguments, in place of its -ngl, -ts, -nkvo, -ot, --n-cpu-moe and --n-cpu-ffn, and with lastuse \
-                              and its default rules";
+pub const OF_PROGRAM: &str = "behind the program's own arguments, without its -nkvo, -ot, --n-cpu-moe and --n-cpu-ffn; with lastuse and its default rules";
 
 /// Formats a plan: what each device holds, and the arguments for llama.cpp, which hold for this.
 pub fn formatted(

@@ -2,7 +2,7 @@
 
 use crate::offload::device::Device;
 use crate::offload::item::{Item, ItemClass, ItemKind};
-use crate::offload::planner::{Order, Request, Spread};
+use crate::offload::planner::{Assignment, Order, Request, Spread, place};
 use crate::testing::Random;
 
 use super::{Machine, limited, weight};
@@ -78,4 +78,15 @@ fn layers_go_to_the_first_devices_that_have_room_for_all_or_to_the_last_as_far_a
     assert_eq!(on([60, 90, 90]), [0; 6]);
     assert_eq!(on([25, 45, 90]), [0, 0, 1, 1, 1, 1]);
     assert_eq!(on([25, 35, 20]), [0, 1, 1, 1, 2, 2]);
+}
+
+#[test]
+fn a_layer_whose_copy_would_need_its_room_goes_to_any_device_before_the_first() {
+    let layers = [100, 1].map(|bytes| Item { layer: Some(u32::from(bytes == 1)), ..weight("layer", bytes, 1.0) });
+    let devices = [limited("gpu0", 150), limited("gpu1", 0), limited("gpu2", 1), Device::new("cpu")];
+    let request = Request { spread: Spread::Layers, ..Request::new(&devices, &layers) };
+    // As long as the first layer is on the host, the device that computes with it has a copy.
+    let mut measure = |assignment: &Assignment| Ok(vec![if assignment.0[0].device == 3 { 100 } else { 0 }, 0, 0, 0]);
+    let placed = place(&request, &mut measure).expect("it fits");
+    assert_eq!(placed.assignment.0.iter().map(|place| place.device).collect::<Vec<_>>(), [0, 2]);
 }
