@@ -26,8 +26,8 @@ use crate::usage::{Failure, at_least_one};
 ///
 /// With two files or folders, OLD and NEW, says what grew or shrank between them, by device and by class, and which
 /// tensors are the cause, the largest first. Tensors of all layers are one line, such as blk.*.ffn_up.weight. Both are
-/// accountings ("lastuse run --accounting=FILE.json", LASTUSE_ACCOUNTING) or reports ("lastuse run --json"), of what each
-/// device held at its peak, or both are captures ("lastuse run --capture DIR"), of each compute buffer in the graph that
+/// accountings ("lastuse run --accounting=FILE.json", LASTUSE_ACCOUNTING), reports ("lastuse run --json") or measurements
+/// ("lastuse measure --why --json"), of what each device held at its peak or would hold, or both are captures ("lastuse run --capture DIR"), of each compute buffer in the graph that
 /// needs the most.
 #[derive(clap::Args)]
 #[command(

@@ -53,7 +53,8 @@ pub fn causes(accounting: &Accounting, device: &str) -> Vec<Cause> {
     for class in MemoryClass::ALL {
         let what = match class {
             MemoryClass::Compute => "for other graphs, and gaps between tensors",
-            _ => "in buffers of which no tensor is known",
+            MemoryClass::Other => "where no tensor is known, as for results that a program keeps",
+            _ => "where no tensor is known",
         };
         groups.insert((class, what.to_owned()), rest.of(class));
     }
@@ -123,22 +124,24 @@ impl<'a> Copies<'a> {
         let name = copied.map_or(&*tensor.name, |(name, _)| name);
         let what = group_name(name, &tensor.op);
         let is_here = self.inputs.contains(&(tensor.resides.as_deref().unwrap_or_default(), name));
-        let copies =
-            if self.are_several() { format!(", in {} copies for a pipeline", self.number) } else { String::new() };
-        if copied.is_some() && !is_here {
-            return match &*copies {
-                _ if self.weights.contains(name) => format!("weights of the host, copied for large batches: {what}"),
-                "" => format!("what another device has, copied: {what}"),
-                copies => format!("what another device has{copies}: {what}"),
-            };
+        let is_copy = copied.is_some() && !is_here;
+        if is_copy && self.weights.contains(name) {
+            return format!("weights of the host, copied for large batches: {what}");
         }
-        let copies = if is_here { &*copies } else { "" };
+        let copies = match (is_copy || is_here, self.are_several()) {
+            (true, true) => format!(", in {} copies for a pipeline", self.number),
+            (true, false) if is_copy => ", copied".to_owned(),
+            _ => String::new(),
+        };
+        if name.to_lowercase().contains("mask") {
+            return format!("masks of attention{copies}: {what}");
+        }
+        if is_copy {
+            return format!("what another device has{copies}: {what}");
+        }
         let [columns, tokens, heads, _] = tensor.ne;
         if name.starts_with("result_output") {
             return format!("logits of {tokens} tokens, {columns} values each");
-        }
-        if name.to_lowercase().contains("mask") {
-            return format!("masks of attention{copies}: {what}");
         }
         let is_router = name.starts_with("ffn_");
         if ["kq-", "kq_"].iter().any(|scores| name.starts_with(scores)) || (tensor.op == "SOFT_MAX" && !is_router) {
@@ -189,6 +192,8 @@ mod tests {
         let found = reasons(&[weights, staged, tensor("l_out-7"), no_op("GPU0#l_out-7#0", "GPU0")]);
         assert_eq!(found[1], "weights of the host, copied for large batches: blk.*.ffn_up.weight");
         assert_eq!(found[3], "what another device has, copied: l_out-*");
+        let found = reasons(&[no_op("KQ_mask", "CPU"), no_op("GPU0#KQ_mask#0", "GPU0")]);
+        assert_eq!(found, ["masks of attention: KQ_mask", "masks of attention, copied: KQ_mask"]);
         // A program may give such a name, too.
         let found = reasons(&[tensor("l_out-7"), tensor("GPU0#l_out-7#0"), no_op("GPU0#other#0", "GPU0")]);
         assert_eq!(found[1..], ["inputs: GPU0#l_out-*#*", "inputs: GPU0#other#*"]);

@@ -94,7 +94,9 @@ impl Lever {
                 [("-fa on", "scores of attention"), ("--no-op-offload", "weights of the host"), ("-np 1", "logits")];
             all.extend(tried.into_iter().filter(|(_, cause)| has(cause)).map(|(words, _)| argument(words)));
             if tensors().any(|tensor| tensor.class == MemoryClass::Cache && is_half(tensor)) {
-                all.push(argument("-ctk q8_0 -ctv q8_0"));
+                // Values of other types need flash attention.
+                let has_scores = has("scores of attention");
+                all.push(argument(if has_scores { "-ctk q8_0" } else { "-ctk q8_0 -ctv q8_0" }));
             }
         }
         let buffers = dry_run.accountings().flat_map(|accounting| &accounting.buffers);
