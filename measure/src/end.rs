@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::compute::{begin_alike, graphs};
 use crate::files::next;
-use crate::waits::GoesOn;
+use crate::waits::{GoesOn, time_on};
 use crate::wrapped::{c_name, of_lastuse};
 use crate::{MEASURE, is_active};
 
@@ -188,14 +188,7 @@ fn watch_on() {
 
 /// Returns the processor time of all threads that this process has had, but for this one.
 fn processor_time() -> Duration {
-    let of = |clock: libc::clockid_t| {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: a clock of the system, and room for its time.
-        unsafe { libc::clock_gettime(clock, &raw mut time) };
-        Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
-    };
-    let own = of(libc::CLOCK_THREAD_CPUTIME_ID);
-    of(libc::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(own)
+    time_on(libc::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(time_on(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
 /// Returns the time after which those of the other threads that go on by themselves have done so; `None` if one of them runs, is

@@ -103,15 +103,18 @@ impl Timeout {
             Self::Span(at, unit) => time_at(*arguments.get(at)?, unit),
             Self::Deadline(at, clock) => {
                 let deadline = time_at(*arguments.get(at)?, 1)?;
-                let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-                // SAFETY: a clock of the system, and room for its time.
-                unsafe { libc::clock_gettime(clock, &raw mut now) };
-                let now =
-                    Duration::from_secs(now.tv_sec.unsigned_abs()) + Duration::from_nanos(now.tv_nsec.unsigned_abs());
-                Some(deadline.saturating_sub(now))
+                Some(deadline.saturating_sub(time_on(clock)))
             }
         }
     }
+}
+
+/// Returns the time on a clock of the system.
+pub fn time_on(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for the time; a clock that is not there leaves it as it is.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
 }
 
 /// Returns the time at this address, seconds and a fraction in units of so many nanoseconds; `None` if it is null, or if the

@@ -7,8 +7,6 @@ use crate::offload::item::{Item, ItemClass, ItemKind};
 use crate::offload::planner::Assignment;
 use crate::placement::Bytes;
 
-use super::tied::EMBEDDING;
-
 /// Returns the device of those items for which `is_of_layer` is true: that of their cache where it is not on the host, as
 /// llama.cpp has the cache of a layer where the layer is, and otherwise that of most bytes of their weights. `None` without
 /// items.
@@ -78,11 +76,10 @@ impl LayerHomes {
     }
 
     /// Returns the device that llama.cpp has a weight on by itself: that of its layer. The token embedding, and tensors
-    /// of no layer, are on the host; an embedding that is the output head too is on the device of the output, once more.
+    /// of no layer, are on the host.
     pub fn home(&self, item: &Item) -> DeviceIndex {
-        let is_head = item.name == EMBEDDING && item.class != ItemClass::Embedding;
         let home = match item.layer {
-            _ if item.class == ItemClass::Output || is_head => self.homes.last(),
+            _ if item.class == ItemClass::Output => self.homes.last(),
             Some(layer) => self.homes.get(layer as usize),
             None => None,
         };
