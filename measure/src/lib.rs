@@ -1,4 +1,4 @@
-//! A library to preload after `liblastuse.so`, for a dry run: a program loads its model, creates its contexts and reserves its
+//! A library to preload after `liblastuse.so` and the guard, for a dry run: a program loads its model, creates its contexts and reserves its
 //! graphs as ever, and none of its buffers takes memory. It wraps the functions of ggml that allocate buffers, those that read
 //! and write tensors and those that compute graphs, and the functions of the C library that read files.
 //!

@@ -140,12 +140,18 @@ fn each_device_is_told_what_it_has_for_the_graph_that_needs_most_of_it() {
 }
 
 #[test]
-fn memory_of_a_device_that_contexts_share_is_not_known() {
+fn memory_that_contexts_share_is_measured_as_it_runs() {
     let program = program_with_device();
-    let output = call(&["measure", "--arena=shared", &program, "contexts"]);
-    let why = "its allocators share memory of a device (--arena), which takes less than measured";
-    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
-    assert!(stderr(&output).contains(why) && stdout(&output).contains("GPU0 "), "{}", stderr(&output));
+    let run = call(&["run", "--json", "--arena", &program, "contexts"]);
+    let run: Value = serde_json::from_str(stdout(&run).lines().last().unwrap_or_default()).expect("JSON");
+    let json = measured(&["--arena", &program, "contexts"]);
+    let devices = &json["processes"][0]["devices"];
+    assert_eq!(sums(devices), sums(&run["devices"]));
+    for (measured, run) in devices.as_array().expect("a list").iter().zip(run["devices"].as_array().expect("a list")) {
+        assert_eq!(measured["ggml_alloc"], run["ggml_alloc"]);
+    }
+    let apart = measured(&[&*program, "contexts"]);
+    assert!(device(&json, "GPU0")["compute"].as_u64() < device(&apart, "GPU0")["compute"].as_u64(), "{json}");
 }
 
 #[test]

@@ -205,7 +205,8 @@ impl Launcher {
         Ok(())
     }
 
-    /// Preloads what a dry run needs. It comes before the guard, whose functions it calls.
+    /// Preloads what a dry run needs. It comes after the guard, which is told of graphs that are left out as of those that are
+    /// computed.
     ///
     /// # Errors
     /// It is not found, or the program has lastuse and its ggml linked in, so that nothing can stand in for them.
@@ -216,7 +217,7 @@ impl Launcher {
                 self.program.display()
             )));
         }
-        self.libraries.insert(1, library::MEASURE.find()?);
+        self.libraries.push(library::MEASURE.find()?);
         Ok(())
     }
 

@@ -97,25 +97,7 @@ impl DryRun {
             let why = end.map_or_else(|| events.nothing_planned(), |end| format!("it is not measured: {}", end.why));
             return Err(NotStarted::failed(format!("{}: {why}", launcher.name())));
         }
-        let mut dry_run = Self { processes, events, peak_bytes: exit.peak_bytes };
-        dry_run.note_shared_devices(request);
-        Ok(dry_run)
-    }
-
-    /// Notes that the bytes are not those of a run if allocators share memory of a device: whether one may write to what another
-    /// has computed depends on graphs that are left out.
-    fn note_shared_devices(&mut self, request: &Request<'_>) {
-        let is_shared = setting(request.settings, "LASTUSE_ARENA").starts_with("shared");
-        if !is_shared || self.events.rows().len() < 2 {
-            return;
-        }
-        for process in &mut self.processes {
-            if process.written.accounting.devices.iter().any(|device| device.kind != "cpu") {
-                process.end.is_complete = false;
-                process.end.why =
-                    "its allocators share memory of a device (--arena), which takes less than measured".to_owned();
-            }
-        }
+        Ok(Self { processes, events, peak_bytes: exit.peak_bytes })
     }
 
     /// Returns what the devices of each process would hold.
