@@ -80,6 +80,7 @@ pub fn on_any_machine() -> Vec<PlacedCase> {
         PlacedCase { name: "dense, two GPUs, one command", properties: "", kind: Some("layers"), ..two },
         PlacedCase { name: "dense, two GPUs, no flash attention", program: "--gpus 2 -t 1 -fa off", ..two },
         PlacedCase { name: "experts, two GPUs", model: EXPERTS, ..two },
+        PlacedCase { name: "tied head, two GPUs", model: TIED, ..two },
         PlacedCase { name: "dense, one command, layers", kind: Some("layers"), ..few },
         PlacedCase { name: "dense, one command, FFNs", kind: Some("ffns"), ..few },
         PlacedCase { name: "dense, one command, tensors", kind: Some("tensors"), ..few },

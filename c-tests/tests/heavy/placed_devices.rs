@@ -55,6 +55,7 @@ fn an_embedding_that_is_the_head_too_is_on_the_device_of_the_output() {
         let is_named = |of_row: &Vec<String>| of_row.iter().any(|word| word.contains(r"^token_embd\.weight$=CPU"));
         assert!(arguments.iter().any(is_named), "a device without room for the head, {name}: {arguments:?}");
     }
+    checked("tied head, two GPUs", &[300]);
 }
 
 /// With the copies of pipelines, a layer less would have room.

@@ -151,10 +151,11 @@ impl Copies {
     fn remove_other_copies(&mut self, snapshot: &Snapshot) {
         let name = |id: TensorId| snapshot.tensors[id as usize].name.as_str();
         let is_copy = |id: TensorId| snapshot.graph.tensor(id).flags.has(Flags::OUTPUT) && is_free(snapshot, id);
-        let mut ids: HashMap<&str, TensorId> = HashMap::new();
+        // A model with two caches has inputs of the same name for each.
+        let mut ids: HashMap<&str, Vec<TensorId>> = HashMap::new();
         for &leaf in snapshot.graph.leafs().iter().filter(|&&leaf| snapshot.graph.tensor(leaf).flags.has(Flags::INPUT))
         {
-            ids.entry(name(leaf)).or_insert(leaf);
+            ids.entry(name(leaf)).or_default().push(leaf);
         }
         let copied: HashMap<&str, TensorId> =
             self.copied.values().map(|&original| (name(original), original)).collect();
@@ -163,7 +164,7 @@ impl Copies {
             if copied.contains_key(original) || ids.contains_key(original) {
                 self.is_removed[leaf as usize] = true;
             }
-            if let Some(&input) = ids.get(original) {
+            for &input in ids.get(original).into_iter().flatten() {
                 self.is_pipelined[input as usize] = true;
             }
         }

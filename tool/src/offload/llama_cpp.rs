@@ -25,28 +25,30 @@ pub fn prepare(items: &mut [Item], host: usize, whole_layers: bool) {
     }
 }
 
-/// Places single items with caches on devices and with caches on the host; or whole layers with the head in the layer of the output
-/// and, where it is the token embedding too, with the head on the host. Returns what gains more.
+/// Places single items with caches on devices and with caches on the host, or whole layers. An output head that is the token
+/// embedding too is with the output, or on the host. Returns what gains most.
 ///
 /// # Errors
-/// Why neither is possible: what is told of the one that lacks fewer bytes.
+/// Why none is possible: what is told of the one that lacks the fewest bytes.
 pub fn best_variant(
     request: &Request<'_>,
     whole_layers: bool,
     measure: &mut dyn Measure,
 ) -> Result<OffloadPlan, NotPlaced> {
-    let is_free = |item: &&Item| item.pinned != Some(request.host());
-    let mut variants = Vec::new();
-    if whole_layers {
-        variants.push(request.items.to_vec());
-        if request.items.iter().filter(is_free).any(|item| item.is_on_host) {
-            variants.push(with_head_on_host(request));
-        }
-    } else {
-        variants.push(with_pinned_caches(request, true));
+    let host = request.host();
+    let mut variants = vec![request.items.to_vec()];
+    if !whole_layers {
+        variants = vec![with_pinned_caches(request, true)];
         if request.items.iter().any(|item| item.kind == ItemKind::Cache && item.pinned.is_none()) {
             variants.push(with_pinned_caches(request, false));
         }
+    }
+    if request.items.iter().any(|item| item.is_on_host && item.pinned.is_none()) {
+        let on_host: Vec<_> = variants.iter().map(|items| with_head_on_host(items, host)).collect();
+        // No layer is behind the last device, so the output may be there wherever the layers are.
+        let heads = variants.iter_mut().flatten().filter(|item| item.is_on_host && !whole_layers);
+        heads.for_each(|head| head.pinned = Some(host.saturating_sub(1)));
+        variants.extend(on_host);
     }
     let spread = if whole_layers { Spread::Layers } else { request.spread };
     let placed: Vec<_> =
@@ -74,11 +76,17 @@ fn short(why: &NotPlaced) -> Bytes {
     shortages.iter().fold(0, |sum: Bytes, shortage| sum.saturating_add(shortage.needed - shortage.budget))
 }
 
-/// Returns the items with an output head on the host that is there in any case.
-fn with_head_on_host(request: &Request<'_>) -> Vec<Item> {
-    let mut items = request.items.to_vec();
-    for head in items.iter_mut().filter(|item| item.is_on_host) {
-        (head.pinned, head.layer) = (Some(request.host()), None);
+/// Returns the items with an output head on the host that is there in any case. With whole layers, the rest of the output goes with
+/// the last layer.
+fn with_head_on_host(items: &[Item], host: usize) -> Vec<Item> {
+    let last = items.iter().filter(|item| item.class != ItemClass::Output).filter_map(|item| item.layer).max();
+    let mut items = items.to_vec();
+    for item in items.iter_mut().filter(|item| item.class == ItemClass::Output) {
+        if item.is_on_host {
+            (item.pinned, item.layer) = (Some(host), None);
+        } else if item.layer.is_some() {
+            item.layer = last;
+        }
     }
     items
 }

@@ -13,7 +13,11 @@ fn scene() -> Scene {
     let view = scene.view("VIEW", a, 64, &[a]);
     let b = scene.node("MUL_MAT", [64, 1], &[second, view]);
     scene.node("ADD", [64, 1], &[b, view]);
-    scene.node("MUL_MAT", [64, 1], &[first, b]);
+    let c = scene.node("MUL_MAT", [64, 1], &[first, b]);
+    // As the inputs of a model with two caches.
+    let other = scene.input(64);
+    scene.name(other, "t2");
+    scene.node("ADD", [64, 1], &[c, other]);
     scene
 }
 
