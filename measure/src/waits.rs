@@ -9,7 +9,7 @@ use std::time::Duration;
 enum Timeout {
     /// A number of milliseconds; negative: none.
     Milliseconds(usize),
-    /// The address of seconds and a fraction, whose unit is so many nanoseconds; null: none.
+    /// The address of seconds and a fraction, and the nanoseconds of a unit of the fraction; a null address: none.
     Span(usize, u64),
     /// The address of a point in time on this clock, in seconds and nanoseconds; null: none.
     Deadline(usize, libc::clockid_t),
@@ -117,8 +117,8 @@ pub fn time_on(clock: libc::clockid_t) -> Duration {
     Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
 }
 
-/// Returns the time at this address, seconds and a fraction in units of so many nanoseconds; `None` if it is null, or if the
-/// memory is not there any more, as when the thread has gone on.
+/// Returns the time at this address: seconds, and a fraction whose unit has `unit` nanoseconds. `None` if the address is null, or if
+/// the memory is not there any more, as when the thread has gone on.
 fn time_at(address: u64, unit: u64) -> Option<Duration> {
     let mut bytes = [0; 16];
     let memory = (address != 0).then(|| File::open("/proc/self/mem").ok()).flatten()?;

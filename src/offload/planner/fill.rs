@@ -179,8 +179,8 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Moves ranges of layers, the last layers first, to so many devices, the last of these first. Returns whether these have
-    /// room for all layers.
+    /// Moves ranges of layers, the last layers first, to the first `devices` devices, the last of these first. Returns whether
+    /// they have room for all layers.
     fn take_layers_on(&mut self, mut layers: Vec<u32>, devices: DeviceIndex) -> bool {
         for device in (0..devices).rev() {
             while let Some(&layer) = layers.last() {

@@ -36,13 +36,12 @@ pub fn best_variant(
     measure: &mut dyn Measure,
 ) -> Result<OffloadPlan, NotPlaced> {
     let host = request.host();
-    let mut variants = vec![request.items.to_vec()];
-    if !whole_layers {
-        variants = vec![with_pinned_caches(request, true)];
-        if request.items.iter().any(|item| item.kind == ItemKind::Cache && item.pinned.is_none()) {
-            variants.push(with_pinned_caches(request, false));
-        }
-    }
+    let has_free_caches = request.items.iter().any(|item| item.kind == ItemKind::Cache && item.pinned.is_none());
+    let mut variants = match (whole_layers, has_free_caches) {
+        (true, _) => vec![request.items.to_vec()],
+        (false, false) => vec![with_pinned_caches(request, true)],
+        (false, true) => [true, false].map(|is_on_devices| with_pinned_caches(request, is_on_devices)).to_vec(),
+    };
     if request.items.iter().any(|item| item.is_on_host && item.pinned.is_none()) {
         let on_host: Vec<_> = variants.iter().map(|items| with_head_on_host(items, host)).collect();
         // No layer is behind the last device, so the output may be there wherever the layers are.
